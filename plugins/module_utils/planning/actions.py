@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a plan may hold. An action is data: check mode prints it, apply carries the very same one out."""
+"""The actions of a plan. An action is data: check mode prints the actions, and apply executes the
+same ones.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,22 @@ from .node.snapshot import PodRef
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Base of all actions; every one gives its reason in a sentence."""
+    """Base of all actions. ``reason`` is a sentence that says why the action is planned."""
 
     node: str
     reason: str
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The action as plain data, with its kind, for results and diffs."""
+        """Return the action as plain data, with its kind, for results and diffs."""
         return {"action": type(self).__name__, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class SetSize(Action):
-    """Create or patch the ComposabilityRequest of (node, model). ``type``: its kind of device, as CoHDI calls it.
+    """Create or patch the ComposabilityRequest of a node and a model.
 
-    ``claims``: uids of those that wait for devices of the model here.
+    ``type``: the kind of device in CoHDI's terms. ``claims``: UIDs of the claims that wait for
+    devices of the model on this node.
     """
 
     model: str
@@ -41,7 +44,7 @@ class SetSize(Action):
 
 @dataclass(frozen=True, slots=True)
 class MarkClaim(Action):
-    """Write a binding condition onto the allocation it was decided for; nominate its pods to the node."""
+    """Write a binding condition to the claim's allocation, and nominate its pods to the node."""
 
     claim: str
     namespace: str
@@ -53,7 +56,7 @@ class MarkClaim(Action):
 
 @dataclass(frozen=True, slots=True)
 class Reserve(Action):
-    """Choose the node of a pod that our gate holds; its devices are then attached there."""
+    """Choose the node of a gated pod. The controllers then attach the pod's devices there."""
 
     pod: PodRef
     needs: Mapping[str, Mapping[str, int]]
@@ -61,9 +64,10 @@ class Reserve(Action):
 
 @dataclass(frozen=True, slots=True)
 class OpenGate(Action):
-    """Everything is there: keep the devices for the pod's claims, nominate the pod to the node, remove the gate.
+    """Reserve the devices for the pod's claims, nominate the pod to the node, and remove the gate.
 
-    ``devices``: ComposableResource by claim uid.
+    Planned when all devices of the pod are ready. ``devices``: pairs of claim UID and
+    ComposableResource.
     """
 
     pod: PodRef
@@ -72,7 +76,10 @@ class OpenGate(Action):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseGate(Action):
-    """Remove the gate of a pod that is not served here; ``node`` is empty. ``judged``: no node can be made to fit."""
+    """Remove the gate of a pod that the controllers do not serve. ``node`` is empty.
+
+    ``judged``: no node can be made to fit the pod.
+    """
 
     pod: PodRef
     judged: bool
@@ -80,14 +87,14 @@ class ReleaseGate(Action):
 
 @dataclass(frozen=True, slots=True)
 class Unreserve(Action):
-    """The node chosen for a held pod cannot be served after all: choose anew."""
+    """Choose another node for a gated pod, because the chosen node cannot serve it."""
 
     pod: PodRef
 
 
 @dataclass(frozen=True, slots=True)
 class Touch(Action):
-    """Record on a ComposableResource that its device began or ceased to be used."""
+    """Record on a ComposableResource that a claim began or stopped using its device."""
 
     resource: str
     in_use: bool
@@ -96,18 +103,19 @@ class Touch(Action):
 
 @dataclass(frozen=True, slots=True)
 class LabelNode(Action):
-    """Set node labels; a value of None removes the label."""
+    """Set labels of the node. A value of None removes the label."""
 
     labels: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CreateResource(Action):
-    """Write down the intent to attach one device, then ask the CDI Manager.
+    """Create the ComposableResource of one device, then request the device from the CDI Manager.
 
-    ``name``: of the ComposableResource. Two that plan from the same state give the same name, so that only one creates.
-    ``type``: as CoHDI calls the kind of device. ``claim``: uid of the one that waits for it, empty for none.
-    ``pool_device``: as which pool device a claim will have it (``<pool>/<device>``), empty for none.
+    ``name``: name of the ComposableResource. Two planners with the same state choose the same name,
+    so that only one of them creates the object. ``type``: the kind of device in CoHDI's terms.
+    ``claim``: UID of the claim that waits for the device, empty for none. ``pool_device``: the pool
+    device (``<pool>/<device>``) that this device will be for a claim, empty for none.
     """
 
     name: str
@@ -123,8 +131,10 @@ class CreateResource(Action):
 
 @dataclass(frozen=True, slots=True)
 class SetPoolDevice(Action):
-    """Write down as which pool device a claim (its uid) has the device of a ComposableResource; empty: as none any
-    more."""
+    """Record the pool device that the device of a ComposableResource is for a claim (UID).
+
+    An empty ``pool_device`` ends the record.
+    """
 
     resource: str
     pool_device: str
@@ -133,7 +143,7 @@ class SetPoolDevice(Action):
 
 @dataclass(frozen=True, slots=True)
 class Attach(Action):
-    """Ask the CDI Manager for the device of a ComposableResource that has not been asked for."""
+    """Request the device of an existing ComposableResource from the CDI Manager."""
 
     resource: str
     model: str
@@ -143,7 +153,7 @@ class Attach(Action):
 
 @dataclass(frozen=True, slots=True)
 class Resume(Action):
-    """Wait for an operation that an earlier process began at an asynchronous CDI Manager."""
+    """Wait for an operation that an earlier process started at an asynchronous CDI Manager."""
 
     resource: str
     operation: str
@@ -151,7 +161,10 @@ class Resume(Action):
 
 @dataclass(frozen=True, slots=True)
 class Adopt(Action):
-    """Take a device that an earlier, unanswered request attached. ``machine``: where the intent does not name it."""
+    """Assign to a ComposableResource the device that an earlier request without a reply attached.
+
+    ``machine``: set if the ComposableResource does not name its machine.
+    """
 
     resource: str
     device: str
@@ -160,7 +173,10 @@ class Adopt(Action):
 
 @dataclass(frozen=True, slots=True)
 class DeleteResource(Action):
-    """Mark a surplus ComposableResource for deletion; ``block``: attach no device of that model here for a while."""
+    """Mark a surplus ComposableResource for deletion.
+
+    ``block``: attach no device of this model to the node for a while.
+    """
 
     resource: str
     block: str = ""
@@ -168,31 +184,33 @@ class DeleteResource(Action):
 
 @dataclass(frozen=True, slots=True)
 class AskRelease(Action):
-    """Ask the node to prove the device idle and to remove it."""
+    """Request from the node that it proves the device idle and removes it."""
 
     resource: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaintDevice(Action):
-    """Keep the scheduler off a device that its node shows although it was asked to let it go; one that a claim has
-    by now is not asked for any more."""
+    """Keep kube-scheduler off a device that the node still publishes after a request to remove it.
+
+    If a claim has taken the device in the meantime, withdraw that request instead.
+    """
 
     resource: str
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawRelease(Action):
-    """Let the node keep the device that it was asked to remove."""
+    """Withdraw the request to remove a device, so that the node keeps it."""
 
     resource: str
 
 
 @dataclass(frozen=True, slots=True)
 class Detach(Action):
-    """Have the CDI Manager detach a device that the node has let go, or that is forced off it.
+    """Detach at the CDI Manager a device that the node has removed, or that must leave by force.
 
-    ``lost``: the node is certainly out of use, so nobody there can let it go.
+    ``lost``: the node is certainly out of use, so the device cannot be removed there first.
     """
 
     resource: str
@@ -204,7 +222,7 @@ class Detach(Action):
 
 @dataclass(frozen=True, slots=True)
 class FinishDeparted(Action):
-    """Take it that a device has been returned: its node is gone, and the device has left the node's machine."""
+    """Record that a device is returned: its node is gone, and the device has left the machine."""
 
     resource: str
     machine: str
@@ -213,14 +231,15 @@ class FinishDeparted(Action):
 
 @dataclass(frozen=True, slots=True)
 class Finish(Action):
-    """Let a deleted ComposableResource go: nothing of it is left on the fabric."""
+    """Remove the finalizer of a deleted ComposableResource. Nothing of it is left on the fabric."""
 
     resource: str
 
 
 @dataclass(frozen=True, slots=True)
 class FinishRequest(Action):
-    """Let a deleted ComposabilityRequest go: it has no ComposableResource left."""
+    """Remove the finalizer of a deleted ComposabilityRequest that has no ComposableResource left.
+    """
 
     request: str
 
@@ -236,9 +255,12 @@ class SetState(Action):
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """What one claim waits for: one sentence, with its evidence. ``handover``: the way in which the claim gets its
-    devices, empty where none is known or none is under way. ``refused``: why the fabric cannot serve the claim,
-    whatever becomes free; empty for a claim that it can serve."""
+    """The reason why one claim waits, in one sentence with its evidence.
+
+    ``handover``: how the claim gets its devices, empty if it is not known or not started.
+    ``refused``: why the fabric can never serve the claim, whatever becomes free. Empty if the
+    fabric can serve it.
+    """
 
     claim: str
     waits_for: str
@@ -250,7 +272,10 @@ class WaitReason:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Ordered actions, the verdict per claim, and when time alone will change the answer (epoch seconds)."""
+    """Ordered actions and the wait reason of each claim.
+
+    ``wake_at``: when the plan changes by the passing of time alone, in epoch seconds.
+    """
 
     actions: tuple[Action, ...] = ()
     wait_reasons: tuple[WaitReason, ...] = ()

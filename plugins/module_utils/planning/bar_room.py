@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Room for the memory windows (BARs) of devices: what is behind the fabric's ports of a node, and what models need.
+"""Room for the memory windows (BARs) of devices behind the fabric's ports of a node.
 
-A sum alone is known: a device may find no room for one window though there is enough in all. The node says so then.
+Only the sum is known. A window can lack contiguous room although the sum is large enough. The node
+then reports the problem.
 """
 
 from __future__ import annotations
@@ -15,27 +16,32 @@ from dataclasses import dataclass
 from .device_info import DeviceModel
 
 BAR_ROOM: t.Final = "barRoom"
-"""Bytes, among what is known of the place where the devices of a node come."""
+"""Key of the number of bytes in the place facts that a node agent publishes."""
 GIB: t.Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class BarRoom:
-    """``total``: bytes behind the fabric's ports of a node, None where that is not known. ``sizes``: bytes that one
-    device needs, by model; a model that is absent, or needs 0, is not counted."""
+    """Bytes that a node has and bytes that each model needs.
+
+    ``total``: bytes behind the fabric's ports of a node, None if unknown. ``sizes``: bytes that one
+    device needs, by model. Models that are absent or need 0 are not counted.
+    """
 
     total: int | None
     sizes: Mapping[str, int]
 
     @classmethod
     def of(cls, places: Mapping[str, str | int], models: t.Iterable[DeviceModel]) -> BarRoom:
-        """Of a node, by what its agent told of the place."""
+        """Build the room of a node from ``places``, the place facts that its agent published."""
         total = places.get(BAR_ROOM)
         return cls(total if isinstance(total, int) else None, {m.cdi_model_name: m.bar_size for m in models})
 
     def lack(self, model: str, more: int, others: Mapping[str, int]) -> str:
-        """Why ``more`` devices of a model have no room beside the ``others``, as counted by model; empty when they
-        have, or nobody knows."""
+        """Return why ``more`` devices of a model have no room beside ``others`` (devices by model).
+
+        Return an empty text if they have room, or if that is unknown.
+        """
         fits = self.fits(model, others)
         if self.total is None or fits is None or more <= fits:
             return ""
@@ -44,7 +50,7 @@ class BarRoom:
                 "fabric's ports are left")
 
     def fits(self, model: str, others: Mapping[str, int]) -> int | None:
-        """How many devices of a model have room beside the others; None where nobody knows."""
+        """Return how many devices of a model have room beside ``others``, None if unknown."""
         size = self.sizes.get(model, 0)
         return self._left(others) // size if self.total is not None and size else None
 
@@ -53,7 +59,7 @@ class BarRoom:
         return max(0, (self.total or 0) - used)
 
     def never(self, model: str, count: int) -> bool:
-        """Whether so many devices of the model have no room even when they are alone."""
+        """Return whether ``count`` devices of the model have no room even on an empty node."""
         return bool(self.lack(model, count, {}))
 
 

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by row.
+"""The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by
+row.
 
-The keys are CoHDI's (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table that was written for CoHDI is
-valid here. ``kind``, ``handover``, ``other-driver-names``, ``capacity`` and ``bar-size`` are
-ours.
+The keys are those of CoHDI (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table
+that was written for CoHDI is valid here. ``kind``, ``handover``, ``other-driver-names``,
+``capacity`` and ``bar-size`` are additions of this collection.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ AMOUNT = re.compile(r"[0-9]{1,18}([kMGTPE]|[KMGTPE]i)?")
 
 MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with",
               "kind", "handover", "other-driver-names", "capacity", "bar-size")
-# A node's label with the name of the DRA driver that shows its devices, where models have more than one.
+# Label of a node with the name of the DRA driver that publishes its devices, for models with
+# several drivers.
 DRIVER_LABEL = "composable.infra/dra-driver"
 MOST_OTHER_DRIVERS = 3
 GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
 HANDOVERS = (GATED, DIRECT, RESCHEDULE)
-# Kinds of devices as a CDI Manager tells them apart, and what CoHDI calls them in its custom resources.
+# Kinds of devices of a CDI Manager, with their names in CoHDI's custom resources.
 KINDS = {"gpu": "gpu", "memory": "cxlmemory"}
 
 
 class BadSetting(ValueError):
-    """A setting cannot be used; the message has its name, its value and what is allowed."""
+    """A setting is invalid. The message has its name, its value and what is allowed."""
 
     def __init__(self, field_name: str, value: object, allowed: str) -> None:
         super().__init__(f"{field_name}: {value!r} is not usable: {allowed}")
@@ -43,7 +45,10 @@ class BadSetting(ValueError):
 
 
 def known_keys(data: Mapping[str, object], known: Collection[str], where: str = "") -> None:
-    """Raise BadSetting for the first key of a mapping that is none of ``known``. ``where``: the mapping's name."""
+    """Raise BadSetting for the first key of ``data`` that is not in ``known``.
+
+    ``where``: name of the mapping for the message.
+    """
     for key in data:
         if key not in known:
             name = f"{where}.{key}" if where else key
@@ -54,13 +59,17 @@ def known_keys(data: Mapping[str, object], known: Collection[str], where: str = 
 class DeviceModel:
     """One row of ``device_info``.
 
-    ``cdi_model_name``: as the CDI Manager calls the model; ``k8s_device_name``: in names of pools; ``driver_name``: the
-    DRA driver of its devices; ``attributes``: of its devices in pools; ``cannot_coexist_with``: indexes of models that
-    a machine with this model cannot have; ``kind``: of its devices, as the CDI Manager tells them apart;
-    ``handover``: that of the model, empty where its row says nothing; ``other_driver_names``: drivers that may show its
-    devices instead, on nodes whose label ``composable.infra/dra-driver`` says so; ``capacity``: of its devices in
-    pools, so that a claim for a part of a capacity can be allocated one; ``bar_size``: bytes of the memory windows
-    (BARs) of one device, 0 for not known.
+    - ``cdi_model_name``: name of the model at the CDI Manager.
+    - ``k8s_device_name``: name of the model in the names of pools.
+    - ``driver_name``: DRA driver of its devices.
+    - ``attributes``, ``capacity``: those of its devices in pools. A claim for a part of a capacity
+      can get such a device.
+    - ``cannot_coexist_with``: indexes of models that a machine with this model cannot have.
+    - ``kind``: kind of its devices at the CDI Manager.
+    - ``handover``: handover of the model, empty if its row sets none.
+    - ``other_driver_names``: drivers that publish its devices instead on nodes with the label
+      ``composable.infra/dra-driver``.
+    - ``bar_size``: bytes of the memory windows (BARs) of one device, 0 if unknown.
     """
 
     index: int
@@ -77,33 +86,37 @@ class DeviceModel:
 
     @property
     def drivers(self) -> tuple[str, ...]:
-        """All DRA drivers that may show its devices, that of its pools first."""
+        """Return all DRA drivers that may publish its devices, the driver of its pools first."""
         return self.driver_name, *self.other_driver_names
 
     def driver_on(self, label: str) -> str:
-        """The driver that shows its devices on a node with this value of the label, empty for none."""
+        """Return the driver that publishes its devices on a node with this value of the label.
+
+        Return ``driver_name`` for an empty or unknown value.
+        """
         return label if label in self.other_driver_names else self.driver_name
 
     @property
     def type(self) -> str:
-        """What CoHDI calls its kind."""
+        """Return CoHDI's name of its kind."""
         return KINDS[self.kind]
 
     def pool(self, fabric: int) -> str:
-        """Name of the pool of this model on one fabric, as CoHDI's publisher names it."""
+        """Return the name of the pool of this model on one fabric, as CoHDI's publisher names it.
+        """
         return f"{self.k8s_device_name}-fabric{fabric}"
 
 
 def kind_of(type_: str) -> str:
-    """The kind of device that CoHDI calls ``type_``."""
+    """Return the kind of device with the name ``type_`` in CoHDI."""
     return next((kind for kind, name in KINDS.items() if name == type_), type_)
 
 
 def device_info(rows: object) -> tuple[DeviceModel, ...]:
     """Check and read the ``device_info`` table.
 
-    ``rows``: a list of mappings with the keys of ``MODEL_KEYS``; the limits are those of composable-dra-driver.
-    Raises BadSetting for the first field that cannot be used.
+    ``rows``: a list of mappings with the keys of ``MODEL_KEYS``. The limits are those of
+    composable-dra-driver. Raise BadSetting for the first invalid field.
     """
     if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
         raise BadSetting("device_info", rows, "must be a list with at least one model")
@@ -199,7 +212,7 @@ def _indexes(value: object, where: str) -> frozenset[int]:
 
 def dns_text(data: Mapping[str, t.Any], key: str, default: str | None, pattern: re.Pattern[str], max_length: int,
              where: str = "") -> str:
-    """A setting that is a DNS label or subdomain. Raises BadSetting."""
+    """Read a setting that is a DNS label or subdomain. Raise BadSetting if it is not."""
     value = data.get(key, default)
     name = f"{where}.{key}" if where else key
     if not isinstance(value, str) or not pattern.fullmatch(value) or len(value) > max_length:

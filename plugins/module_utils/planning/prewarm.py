@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that are attached ahead of any claim: how many idle ones each node of a group keeps."""
+"""Devices that are attached before any claim needs them: the minimum of idle devices of a group of
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from .device_info import BadSetting, known_keys
 from .prewarm_schedule import Window, device_hours, idle_at, read_idle, read_schedule
 
 KEYS = ("model", "idle", "node_selector", "schedule")
-# Keys of earlier releases, and what takes their place.
+# Keys of earlier releases, with the advice for the message.
 FORMER = {"learn": "floors are no longer learned; use idle and schedule"}
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """So many devices of a model (as the CDI Manager calls it) stay attached and idle on the nodes that have all labels
-    of ``node_selector``, together: ``idle``, or what the first window of ``schedule`` says that holds."""
+    """The minimum of idle devices of a model on all nodes with the labels of ``node_selector``
+    together.
+
+    ``model``: name at the CDI Manager. The number is that of the first window of ``schedule`` that
+    is active, else ``idle``.
+    """
 
     model: str
     idle: int
@@ -27,23 +33,24 @@ class Floor:
     schedule: tuple[Window, ...] = ()
 
     def idle_at(self, now: float) -> int:
-        """Return how many they are at a moment, in seconds since the epoch."""
+        """Return the minimum at ``now``, in epoch seconds."""
         return idle_at(self.idle, self.schedule, now)
 
     def device_hours(self) -> float:
-        """Return what a week costs at most: idle device-hours."""
+        """Return the idle device-hours that a week costs at most."""
         return device_hours(self.idle, self.schedule)
 
     def holds_for(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels is in the group."""
+        """Return whether a node with these labels is in the group."""
         return self.node_selector.items() <= labels.items()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node of the group. ``idle``: devices that nobody has, on their way included; ``devices``: all of the model.
+    """A node of the group.
 
-    ``room``: how many more could be attached; ``fabric``: that of its machine.
+    ``idle``: idle devices, including those that are being attached. ``devices``: all devices of the
+    model. ``room``: how many more can be attached. ``fabric``: fabric of the node's machine.
     """
 
     node: str
@@ -55,10 +62,11 @@ class Place:
 
 def shares(idle: int, places: Sequence[Place], available: Mapping[int, int],
            waiting: Collection[int]) -> dict[str, int]:
-    """How many idle devices each node keeps, so that there are ``idle`` in all. Pure; the same for whoever asks.
+    """Return how many idle devices each node keeps, so that the group has ``idle`` in all. Pure.
 
-    What is idle already counts first. The rest is attached where there are fewest devices, from those that the fabric
-    has ``available``. On fabrics where somebody waits in vain (``waiting``) nothing is kept: those who wait go first.
+    Idle devices count first. The other devices are attached to the nodes with the fewest devices,
+    from the devices that each fabric has ``available``. Fabrics in ``waiting``, where pods wait for
+    devices in vain, keep no idle devices, because those pods have precedence.
     """
     able = sorted((p for p in places if p.fabric not in waiting), key=lambda p: p.node)
     found, missing = {}, idle
@@ -79,7 +87,7 @@ def shares(idle: int, places: Sequence[Place], available: Mapping[int, int],
 
 
 def floors(rows: object, models: Collection[str]) -> tuple[Floor, ...]:
-    """Check and read the setting ``prewarm``. Raises BadSetting for the first field that cannot be used."""
+    """Check and read the setting ``prewarm``. Raise BadSetting for the first invalid field."""
     if not isinstance(rows, list):
         raise BadSetting("prewarm", rows, f"must be a list of mappings with {', '.join(KEYS)}")
     return tuple(_floor(row, f"prewarm[{number}]", models) for number, row in enumerate(rows))
@@ -101,7 +109,7 @@ def _floor(row: object, where: str, models: Collection[str]) -> Floor:
 
 
 def costs(settings: Sequence[Floor]) -> list[str]:
-    """Return what each floor costs in a week, a sentence each, for logs."""
+    """Return the weekly cost of each minimum of idle devices, one sentence each, for logs."""
     return [_cost(floor) for floor in settings]
 
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Floors of idle devices that change with the time of the week, and how many idle device-hours a week they mean.
+"""Minimums of idle devices that change with the time of the week, and their cost in idle
+device-hours.
 
-The time of day is that of a clock on the wall in the window's time zone. So a window has an hour less, or an hour more,
-on the day on which that clock is put forward or back.
+The time of day is local time in the window's time zone. A window is therefore an hour shorter or
+longer on the day on which daylight saving time begins or ends.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ KEYS = ("days", "from", "to", "timezone", "idle")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY, WEEK = 24 * 60, 7 * 24 * 60
 MOST_DEVICES, MOST_WINDOWS = 1000, 100
-# A Monday, 00:00 in UTC, of a week in which no clock is put forward or back.
+# A Monday, 00:00 UTC, of a week without a change of daylight saving time.
 A_WEEK = datetime(2026, 1, 5, tzinfo=UTC).timestamp()
 TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00")
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """``idle`` devices on these ``days`` (0 is Monday), from minute ``begin`` of the day until before minute ``end``.
+    """``idle`` devices on ``days`` (0 is Monday), from minute ``begin`` of the day until before
+    minute ``end``.
 
-    One whose end is not after its beginning goes over midnight, and belongs to the day on which it begins.
+    If ``end`` is not after ``begin``, the window ends on the next day. It then belongs to the day
+    of its beginning.
     """
 
     days: frozenset[int]
@@ -41,7 +44,7 @@ class Window:
     idle: int
 
     def holds(self, now: float) -> bool:
-        """Whether a moment, in seconds since the epoch, is in it."""
+        """Return whether ``now``, in epoch seconds, is in the window."""
         local = datetime.fromtimestamp(now, self.zone)
         minute, today = local.hour * 60 + local.minute, local.weekday()
         if self.begin < self.end:
@@ -50,27 +53,29 @@ class Window:
 
 
 def idle_at(idle: int, schedule: Sequence[Window], now: float) -> int:
-    """The floor at a moment: that of the first window that holds, else ``idle``."""
+    """Return the number of the first active window, else ``idle``. ``now`` is in epoch seconds."""
     return next((window.idle for window in schedule if window.holds(now)), idle)
 
 
 @functools.lru_cache(256)
 def device_hours(idle: int, schedule: tuple[Window, ...]) -> float:
-    """Idle device-hours of a week in which the floor is full all the time."""
+    """Return the idle device-hours of a week in which the minimum is always met."""
     if not schedule:
         return idle * WEEK / 60
     return sum(idle_at(idle, schedule, A_WEEK + minute * 60) for minute in range(WEEK)) / 60
 
 
 def read_schedule(rows: object, where: str) -> tuple[Window, ...]:
-    """Check and read ``schedule`` of a floor. Raises BadSetting for the first field that cannot be used."""
+    """Check and read the key ``schedule`` of ``prewarm``. Raise BadSetting for the first invalid
+    field.
+    """
     if not isinstance(rows, list) or len(rows) > MOST_WINDOWS:
         raise BadSetting(where, rows, f"must be a list of at most {MOST_WINDOWS} mappings with {', '.join(KEYS)}")
     return tuple(_window(row, f"{where}[{number}]") for number, row in enumerate(rows))
 
 
 def read_idle(row: Mapping[str, object], where: str) -> int:
-    """A number of idle devices. Raises BadSetting."""
+    """Read a number of idle devices. Raise BadSetting if it is invalid."""
     idle = row.get("idle")
     if not isinstance(idle, int) or isinstance(idle, bool) or not 0 <= idle <= MOST_DEVICES:
         raise BadSetting(f"{where}.idle", idle, f"must be a whole number from 0 to {MOST_DEVICES}")
@@ -98,7 +103,9 @@ def _days(value: object, where: str) -> frozenset[int]:
 
 
 def _minute(row: Mapping[str, object], key: str, where: str) -> int:
-    """YAML reads 18:00 without quotes as a number."""
+    """Return a time of day in minutes. YAML reads 18:00 without quotes as a number, which is
+    refused.
+    """
     value = row.get(key)
     if not isinstance(value, str) or not TIME.fullmatch(value) or (key == "from" and value == "24:00"):
         last = "24:00" if key == "to" else "23:59"
@@ -107,7 +114,7 @@ def _minute(row: Mapping[str, object], key: str, where: str) -> int:
 
 
 def _zone(value: object, where: str) -> tzinfo:
-    """UTC needs no database of time zones."""
+    """Return the time zone. UTC works without a time zone database."""
     if value == "UTC":
         return UTC
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings of the planners, checked once when they are read."""
+"""The settings of the planners. Settings are checked once, when they are read."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from .prewarm import Floor, floors
 __all__ = ["DNS_LABEL", "HANDOVERS", "BadSetting", "DeviceModel", "Settings", "device_info"]
 
 POOL_NAME = re.compile(r"^(?P<device>.+)-fabric(?P<fabric>[0-9]+)$")
-# A namespace says only whether its pods are held; how a pool device becomes a device is the model's.
+# A namespace decides only whether its pods are gated. The model decides between ``direct`` and the
+# others.
 OF_NAMESPACES = ("gated", "reschedule")
 UNSERVED = ("release", "wait")
-# How it is known that the machine of a node that is gone is off: by the CDI Manager, or by the administrator's word.
+# How the controllers know that the machine of a node that is gone is off: from the CDI Manager, or
+# because the administrator sets it.
 REPORTED, ASSUME_OFF = "reported", "assume_off"
 POLICIES = ("samenode", "differentnode", "roundrobin")
-# Keys with their values, or with the lowest number. ``Settings`` has the defaults.
+# Keys with their allowed values, or with the lowest number. ``Settings`` has the defaults.
 _CHOICES = {"handover": HANDOVERS, "unserved": UNSERVED, "allocation_policy": POLICIES,
             "gone_node_power": (REPORTED, ASSUME_OFF)}
 _SECONDS = {"device_no_removal_duration": 0, "device_no_allocation_duration": 0, "handover_timeout": 1,
@@ -44,25 +46,36 @@ KNOWN = frozenset({*_CHOICES, *_SECONDS, *_COUNTS, "device_info", "label_prefix"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that the planners need to know besides the state of the cluster. Durations are seconds.
+    """Everything that the planners need besides the state of the cluster. Durations are in seconds.
 
-    ``models``: the rows of ``device_info``. ``label_prefix``: of CoHDI's node labels and annotations. ``handover``:
-    ``gated`` serves pods that our scheduling gate holds, the others let them go; ``handover_namespaces`` and
-    ``handover_models`` are exceptions by name. Models with ``direct`` stay with the claim that they were attached for;
-    pods without the gate are served by ``reschedule`` for all other models. ``unserved``:
-    whether a held pod that no node can serve is let go (``release``) or waits (``wait``). ``allocation_policy``: which
-    node is chosen where the same number of devices has to be attached. ``device_classes``: DeviceClasses whose claims
-    the fabric serves; by default those with the names of the drivers. ``device_no_removal_duration``: how long an idle
-    device stays attached. ``device_no_allocation_duration``: how long after its last use a device is given to no other
-    claim. ``max_devices_per_node``: of each model. ``handover_timeout``: how long a device is held for the claim that
-    it was attached for. ``hold_timeout``: how long a held pod waits for what its plan lacks, a CDI Manager that was not
-    seen yet or devices that are on their way back, before it is let go. ``placement_timeout``: how long the devices of
-    a held pod may take to come to the chosen node; after twice that time in all the pod is let go. ``max_group_size``:
-    pods of a group; a larger one is let go. ``max_size_min``: the largest number of devices that a node's label
-    ``size-min`` keeps attached to it, since a kubelet can write it. ``shares``: what a namespace may take.
-    ``gone_node_duration``: how long a node must be gone before its devices are returned. ``gone_node_power``: how it is
-    known that its machine is off, by the CDI Manager (``reported``) or by this setting (``assume_off``). ``floors``:
-    how many devices stay attached and idle (``prewarm``).
+    - ``models``: rows of ``device_info``.
+    - ``label_prefix``: prefix of CoHDI's node labels and annotations.
+    - ``handover``: ``gated`` serves gated pods, the other values release them.
+      ``handover_namespaces`` and ``handover_models`` are exceptions by name. A device of a model
+      with ``direct`` stays with the claim for which it was attached. For all other models, pods
+      without the gate are served by ``reschedule``.
+    - ``unserved``: whether a gated pod that no node can serve is released (``release``) or waits
+      (``wait``).
+    - ``allocation_policy``: which node is chosen among nodes that need the same number of attaches.
+    - ``device_classes``: DeviceClasses with claims for the fabric. The default is the names of the
+      drivers.
+    - ``device_no_removal_duration``: how long an idle device stays attached.
+    - ``device_no_allocation_duration``: how long after its last use a device goes to no other
+      claim.
+    - ``max_devices_per_node``: limit for each model.
+    - ``handover_timeout``: how long a device is reserved for the claim for which it was attached.
+    - ``hold_timeout``: how long a gated pod waits before it is released, if its plan lacks the
+      first poll of a CDI Manager or devices that are being returned.
+    - ``placement_timeout``: how long the devices of a gated pod may take to reach the chosen node.
+      The pod is released after twice this time in all.
+    - ``max_group_size``: most pods of a group. The pods of a larger group are released.
+    - ``max_size_min``: most devices that the node label ``size-min`` keeps attached, since a
+      kubelet can write it.
+    - ``shares``: limits of the namespaces.
+    - ``gone_node_duration``: how long a node must be gone before its devices are returned.
+    - ``gone_node_power``: what proves that its machine is off, the CDI Manager (``reported``) or
+      this setting (``assume_off``).
+    - ``floors``: the minimums of idle devices (``prewarm``).
     """
 
     models: tuple[DeviceModel, ...]
@@ -95,60 +108,64 @@ class Settings:
             object.__setattr__(self, "device_classes", self.drivers)
 
     def model(self, cdi_model_name: str) -> DeviceModel | None:
-        """Row of the model that the CDI Manager calls ``cdi_model_name``."""
+        """Return the row of the model with this name at the CDI Manager, None if there is none."""
         return self._by_cdi.get(cdi_model_name)
 
     def of_pool(self, pool: str) -> tuple[DeviceModel, int] | None:
-        """Model and fabric id of a pool name; None when the pool is not one of these models'."""
+        """Return the model and the fabric ID of a pool name, None if the pool is of no known model.
+        """
         match = POOL_NAME.match(pool)
         model = self._by_pool.get(match["device"]) if match else None
         return (model, int(match["fabric"])) if match and model else None
 
     @property
     def drivers(self) -> tuple[str, ...]:
-        """DRA driver names in use, sorted."""
+        """Return the names of the DRA drivers in use, sorted."""
         return tuple(sorted({driver for m in self.models for driver in m.drivers}))
 
     @property
     def gating(self) -> bool:
-        """Whether any namespace or model uses the gated handover."""
+        """Return whether any namespace or model uses the handover ``gated``."""
         return "gated" in (self.handover, *self.handover_namespaces.values(), *self.handover_models.values())
 
     def handover_of(self, namespace: str) -> str:
-        """The handover of a namespace: ``direct`` where it holds no pods, and where no model has another one."""
+        """Return the handover of a namespace: its own, else the general one.
+
+        If the general one is ``direct`` and any model has ``gated``, it is ``gated``.
+        """
         gated = "gated" if "gated" in self.handover_models.values() else self.handover
         return self.handover_namespaces.get(namespace, gated if self.handover == "direct" else self.handover)
 
     def is_direct(self, cdi_model_name: str) -> bool:
-        """Whether a claim keeps the very device of the model that was attached for it."""
+        """Return whether a claim keeps the device of this model that was attached for it."""
         return self.handover_models.get(cdi_model_name, self.handover) == "direct"
 
     @property
     def bar_sizes(self) -> dict[str, int]:
-        """Bytes of the memory windows (BARs) of one device, by model; 0 where that is not known."""
+        """Return the bytes of the memory windows (BARs) of one device by model, 0 if unknown."""
         return {m.cdi_model_name: m.bar_size for m in self.models}
 
     @property
     def direct_models(self) -> tuple[str, ...]:
-        """Models with the handover ``direct``."""
+        """Return the models with the handover ``direct``."""
         return tuple(m.cdi_model_name for m in self.models if self.is_direct(m.cdi_model_name))
 
     @property
     def ungated_models(self) -> frozenset[str]:
-        """Models that held pods do not get."""
+        """Return the models that gated pods do not get."""
         others = (name for name, handover in self.handover_models.items() if handover != "gated")
         return frozenset((*others, *self.direct_models))
 
     def label(self, name: str) -> str:
-        """Full name of a node label or annotation of CoHDI's."""
+        """Return the full name of a node label or annotation of CoHDI."""
         return f"{self.label_prefix}/{name}"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, t.Any]) -> Settings:
         """Check a configuration and build the settings.
 
-        ``data``: the keys of ``KNOWN``, as in the configuration file; all but ``device_info`` may be missing.
-        Raises BadSetting for the first field that cannot be used, unknown keys included.
+        ``data``: the keys of ``KNOWN``, as in the configuration file. Only ``device_info`` is
+        required. Raise BadSetting for the first invalid field or unknown key.
         """
         known_keys(data, sorted(KNOWN))
         models = device_info(data.get("device_info"))
@@ -177,7 +194,8 @@ def _choice(data: Mapping[str, t.Any], key: str, allowed: Sequence[str]) -> str:
 
 def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None,
              handovers: Sequence[str]) -> dict[str, str]:
-    """Handover by the name of a namespace or model. ``names``: the allowed ones, None for any."""
+    """Return the handover by name of a namespace or model. ``names``: allowed names, None for any.
+    """
     value = data.get(key, {})
     if not isinstance(value, Mapping):
         raise BadSetting(key, value, "must be a mapping of names to handovers")
@@ -189,7 +207,10 @@ def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None,
 
 
 def _of_models(data: Mapping[str, t.Any], models: Sequence[DeviceModel]) -> dict[str, str]:
-    """Handover by model, from the table ``device_info`` and from ``handover_models``; both may say the same."""
+    """Return the handover by model, from ``device_info`` and ``handover_models``.
+
+    Raise BadSetting if the two contradict each other.
+    """
     given = _choices(data, "handover_models", [m.cdi_model_name for m in models], HANDOVERS)
     for number, model in enumerate(models):
         other = given.get(model.cdi_model_name, model.handover)
@@ -217,7 +238,7 @@ def _number(data: Mapping[str, t.Any], key: str, low: float) -> float:
 
 
 def _quotas(data: Mapping[str, t.Any], key: str, models: Collection[str]) -> dict[str, dict[str, int]]:
-    """Devices by namespace and model; ``*`` stands for any other."""
+    """Return the devices by namespace and model. ``*`` stands for any other."""
     value = data.get(key, {})
     if not isinstance(value, Mapping):
         raise BadSetting(key, value, "must be a mapping of namespaces to numbers of devices by model")

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the node that was chosen for a pod can still have it: meanwhile others may have taken its room.
+"""Check whether a node that was chosen for a pod still suits it. Other pods may have taken its
+room.
 
-The scheduler is asked by nobody before the devices are there, and keeps no room for the pod.
+Until the devices are ready, kube-scheduler does not see the pod and keeps no room for it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ..scheduling.snapshot import Json, SchedulingSnapshot
 
 
 def why_not_there(snapshot: SchedulingSnapshot, pod: Json, node: str, cache: ParseCache) -> str:
-    """Why a node does not suit a raw pod that it was chosen for, in the scheduler's words; empty when it does. Pure.
+    """Return why a node does not suit the raw pod for which it was chosen, empty if it does. Pure.
 
-    The pod's own placement takes no room. Devices and terms about other pods are not judged.
+    The reason is in kube-scheduler's words. The pod's own placement takes no room. Devices and
+    terms about other pods are not judged.
     """
     facts = snapshot.nodes.get(node)
     if facts is None:

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a further node of a group could serve a pod, judged by the nodes that the group has.
+"""Judge by the present nodes of a group whether one more node of the group could serve a pod.
 
-For those who order nodes and know the API server only: they have no node template and no inventory of the CDI Manager.
+This is for programs that order nodes and know only the API server. They have no node template and
+no inventory of the CDI Manager.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ PASSING = (
     "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "composable.infra/",
     *(f"{kind}-taint.cluster-autoscaler.kubernetes.io/" for kind in ("startup", "ignore", "status")),
     "DeletionCandidateOfClusterAutoscaler", "ToBeDeletedByClusterAutoscaler")
-"""How keys of taints begin that a node does not have for good."""
+"""Prefixes of the keys of taints that a node has only temporarily."""
 
 
 def why_no_new_node(pod: Json, nodes: Iterable[Json], classes: Mapping[str, Json], most_devices: int) -> str:
-    """Return why no further node of a group can serve a pod, empty if one may or the group has no node. Pure.
+    """Return why no further node of a group can serve a pod, empty if one may or the group has no
+    node. Pure.
 
-    Arguments: ``pod``: raw, with what it requests. ``nodes``: raw nodes of the group, as it has them now. ``classes``:
-    raw DeviceClasses by name. ``most_devices``: how many devices of a DeviceClass one node can have.
+    Arguments: ``pod``: raw, with its requests. ``nodes``: raw nodes of the group at present.
+    ``classes``: raw DeviceClasses by name. ``most_devices``: how many devices of a DeviceClass one
+    node can have.
+
     The devices of ResourceClaims and terms about other pods are not judged.
     """
     try:
@@ -56,7 +60,7 @@ def _too_many(pod: Json, classes: Mapping[str, Json], most: int) -> str:
 
 
 def _why_not_on(pod: Json, raw: Json, classes: Mapping[str, Json]) -> str:
-    """Why a node as this one, without its pods, does not suit. Raises BadQuantity."""
+    """Return why a node like this one, without its pods, does not suit. Raise BadQuantity."""
     cache, facts = ParseCache(), NodeFacts(NAME, _as_new(raw))
     info = cache.pod(pod)
     state = CycleState(SchedulingSnapshot(0.0, {NAME: facts}), cache)
@@ -65,7 +69,7 @@ def _why_not_on(pod: Json, raw: Json, classes: Mapping[str, Json]) -> str:
 
 
 def _as_new(raw: Json) -> Json:
-    """The node with a name of its own, not cordoned, and without taints that pass."""
+    """Return the node with a name of its own, not cordoned, and without temporary taints."""
     spec = raw.get("spec") or {}
     labels = {**(raw["metadata"].get("labels") or {}), HOSTNAME: NAME}
     taints = [taint for taint in spec.get("taints") or () if not str(taint.get("key")).startswith(PASSING)]

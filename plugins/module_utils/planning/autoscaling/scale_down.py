@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a node that Cluster Autoscaler wants to delete goes, or only its idle devices do."""
+"""Decide whether a node that Cluster Autoscaler deletes is removed, or only its idle devices are
+returned.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ POLICIES = (RESERVE, POWER)
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownPolicy:
-    """``policy``: ``reserve`` keeps ``reserve_nodes`` nodes without pods of their own ready for devices before any node
-    goes; ``power`` lets each node go that its group can spare. Watts are what an idle node and an idle device draw."""
+    """Rules of a scale-down.
+
+    ``policy``: ``reserve`` keeps ``reserve_nodes`` nodes without their own pods ready for devices
+    before any node is removed. ``power`` removes each node that its group can spare. ``node_watts``
+    and ``device_watts``: power in watts of an idle node, and of an idle device by model.
+    """
 
     policy: str = RESERVE
     reserve_nodes: int = 1
@@ -26,10 +32,14 @@ class ScaleDownPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SpareNode:
-    """A node that is to be deleted. ``size``: nodes of its group, itself included; ``least``: as many must stay.
-    ``spare``: nodes of the group that are kept ready without pods. ``idle``: its idle devices by model, and ``in_use``
-    how many are not. ``not_removable``: why its provider cannot remove it, empty when it can. ``watts``: what it draws
-    without its devices; None: as the policy says."""
+    """A node that is to be deleted.
+
+    ``size``: nodes of its group, including this one. ``least``: minimum number of nodes of the
+    group. ``spare``: nodes of the group that are kept ready without pods. ``idle``: its idle
+    devices by model. ``in_use``: number of its other devices. ``not_removable``: why its provider
+    cannot remove it, empty if it can. ``watts``: power of the node without its devices. None stands
+    for the value of the policy.
+    """
 
     name: str
     size: int
@@ -43,8 +53,11 @@ class SpareNode:
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownDecision:
-    """``remove``: the node goes, its devices first; else it stays and only its idle devices go. ``watts``: what is
-    saved, by the figures of the policy."""
+    """``remove``: whether the node is removed after its devices. If not, only idle devices are
+    returned.
+
+    ``watts``: power that is saved, by the figures of the policy.
+    """
 
     remove: bool
     reason: str
@@ -52,7 +65,7 @@ class ScaleDownDecision:
 
 
 def decide_scale_down(node: SpareNode, policy: ScaleDownPolicy) -> ScaleDownDecision:
-    """Decide for one node. Pure; the same node and policy always give the same decision."""
+    """Decide for one node. Pure: the same node and policy always give the same decision."""
     devices = sum(policy.device_watts.get(model, 0.0) * n for model, n in Counter(node.idle).items())
     if reason := _stays(node, policy):
         return ScaleDownDecision(False, f"node {node.name} stays: {reason}", devices)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attach a device or add a node: what serves the pods that the scheduler could place nowhere.
+"""Decide whether to attach a device or to add a node for pods that kube-scheduler could place
+nowhere.
 
-The planner of held pods judges, for the nodes that are there and for nodes as they would be added, so that a pod never
-gets a node for a device that could be attached, nor a device on a node that the scheduler would refuse.
+The planner of gated pods judges both the present nodes and the nodes that could be added. A pod
+never gets a new node for a device that could be attached, nor a device on a node that
+kube-scheduler would refuse.
 """
 
 from __future__ import annotations
@@ -38,19 +40,20 @@ SHARE, ATTACH, NODE = "share", "attach", "node"
 METHODS = (SHARE, ATTACH, NODE)
 NEW_NODE = "new-node-"
 MOST_NEW_NODES = 64
-"""Nodes that one plan adds at most."""
+"""Most nodes that one plan adds."""
 WAITS = "it waits for devices that are on their way back, or for its namespace's share"
 NO_NODES = "no node can be added"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOption:
-    """A group whose provider can add nodes.
+    """A group to which its provider can add nodes.
 
-    ``raw``: a Node object as a new one would be; ``room``: how many more may be added; ``coming``: how many were
-    ordered and are no nodes yet, which are used first. ``fabric``: on which its machine would be, None for none;
-    ``limit``: devices of each model that it could be given. ``devices``: by model, those that
-    it brings along. ``cost``: of a node, in the unit in which an attach costs ``attach_costs``.
+    ``raw``: a Node object as a new one would be. ``room``: how many more nodes may be added.
+    ``coming``: ordered nodes that do not exist yet, which are used first. ``fabric``: fabric of its
+    machine, None for none. ``limit``: devices of each model that a node could be given.
+    ``devices``: by model, devices that a node brings. ``cost``: of a node, in the unit of
+    ``attach_costs``.
     """
 
     group: str
@@ -65,9 +68,12 @@ class NodeOption:
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpPolicy:
-    """``attach_costs``: of one attach by model; a model that is missing costs 1. ``not_attached``: models that are not
-    attached for the autoscaler, so that their pods get a node or nothing. ``methods``: by model, what may be done for
-    its pods, in this order whatever it costs; of a model that is missing all, by costs.
+    """Costs and methods by model.
+
+    ``attach_costs``: cost of one attach. A model without an entry costs 1. ``not_attached``: models
+    that are not attached for the autoscaler, so that their pods get a node or nothing. ``methods``:
+    allowed methods for the pods of a model, in this order at any cost. A model without an entry
+    allows all methods, the cheapest first.
     """
 
     attach_costs: Mapping[str, float] = field(default_factory=dict)
@@ -75,25 +81,31 @@ class ScaleUpPolicy:
     methods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def without(self, method: str) -> frozenset[str]:
-        """Models for which a method is not to be used."""
+        """Return the models that must not use a method."""
         left_out = frozenset(model for model, methods in self.methods.items() if method not in methods)
         return left_out | self.not_attached if method == ATTACH else left_out
 
     def prefers(self, placement: Placement) -> str:
-        """What comes first for all models of a placement: to attach, or a node; empty where costs decide."""
+        """Return the first method for all models of a placement, ``attach`` or ``node``, empty if
+        costs decide.
+        """
         models = {model for needs in placement.needs.values() for model in needs}
         first = {next((m for m in self.methods.get(model, ()) if m in (ATTACH, NODE)), "") for model in models}
         return first.pop() if len(first) == 1 else ""
 
     def attaching(self, placement: Placement) -> float:
-        """What the attaches of a placement cost."""
+        """Return the cost of the attaches of a placement."""
         return sum(self.attach_costs.get(model, 1.0) * n for model, n in fresh(placement).items())
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpPlan:
-    """Each pod in one place: ``attaches`` (devices on a node that is there), ``nodes`` (how many to add, by group, with
-    ``on_new_nodes``: which pods they are for), ``waiting`` (served later without doing anything) or ``refused``."""
+    """The result for each pod, in exactly one field.
+
+    ``attaches``: devices on a present node. ``nodes``: how many nodes to add by group, and
+    ``on_new_nodes``: for which pods. ``waiting``: served later without an action. ``refused``: with
+    the reason.
+    """
 
     attaches: tuple[Placement, ...] = ()
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -103,7 +115,7 @@ class ScaleUpPlan:
 
 
 def fresh(placement: Placement) -> Counter[str]:
-    """Devices by model that a placement does not find idle on its node."""
+    """Return the devices by model of a placement that are not idle on its node."""
     found: Counter[str] = Counter()
     for uid, models in placement.needs.items():
         left = len(placement.devices.get(uid, ()))
@@ -115,7 +127,9 @@ def fresh(placement: Placement) -> Counter[str]:
 
 
 def asks_for_devices(pod: Json, classes: Mapping[str, Json]) -> bool:
-    """Whether a raw pod has claims, or requests an extended resource that a DeviceClass serves (KEP-5004)."""
+    """Return whether a raw pod has claims or requests an extended resource of a DeviceClass
+    (KEP-5004).
+    """
     try:
         return bool(pod["spec"].get("resourceClaims")) or bool(extended_resources(pod, classes_by_resource(classes)))
     except BadQuantity:
@@ -124,12 +138,17 @@ def asks_for_devices(pod: Json, classes: Mapping[str, Json]) -> bool:
 
 def plan_scale_up(snapshot: SchedulingSnapshot, settings: SchedulingSettings, options: tuple[NodeOption, ...] = (),
                   policy: ScaleUpPolicy | None = None, cache: ParseCache | None = None) -> ScaleUpPlan:
-    """Decide for the waiting pods of a snapshot, which no gate holds. Pure.
+    """Decide for the waiting pods of a snapshot that are not gated. Pure.
 
-    Arguments: as for ``plan_placements``; ``settings.unserved`` must be ``release``. ``options``: which nodes can be
-    added. ``policy``: what costs what; a pod gets what costs less, and devices where both cost the same.
-    Result: the plan. Terms about other pods are judged for nodes that are there, and not for nodes that would be added.
-    Errors: none for what the cluster holds; what cannot be read is refused with its reason.
+    Arguments: as for ``plan_placements``. ``settings.unserved`` must be ``release``. ``options``:
+    which nodes can be added. ``policy``: the costs. A pod gets the cheaper result, and devices if
+    both cost the same.
+
+    Result: the plan. Terms about other pods are judged for present nodes, not for nodes that would
+    be added.
+
+    Errors: none for objects of the cluster. An object that cannot be read is refused with its
+    reason.
     """
     policy, cache = policy or ScaleUpPolicy(), cache or ParseCache()
     with_devices = tuple(pod for pod in snapshot.waiting if asks_for_devices(pod.raw, snapshot.classes))
@@ -154,7 +173,9 @@ def plan_scale_up(snapshot: SchedulingSnapshot, settings: SchedulingSettings, op
 
 
 def _dearer(placement: Placement, policy: ScaleUpPolicy, options: tuple[NodeOption, ...]) -> bool:
-    """Whether some node that brings the devices along costs less than attaching them, or is to be taken first."""
+    """Return whether a new node that brings the devices costs less than attaching them, or comes
+    first.
+    """
     needs = Counter({model: n for models in placement.needs.values() for model, n in models.items()})
     first = policy.prefers(placement)
     if first == ATTACH or policy.without(NODE) & needs.keys():
@@ -166,7 +187,7 @@ def _dearer(placement: Placement, policy: ScaleUpPolicy, options: tuple[NodeOpti
 
 @dataclass(slots=True)
 class _NewNodes:
-    """Adds nodes one by one, the cheapest group first, while that serves a pod more."""
+    """Adds nodes one by one, the cheapest group first, as long as each node serves one more pod."""
 
     snapshot: SchedulingSnapshot
     settings: SchedulingSettings
@@ -177,7 +198,7 @@ class _NewNodes:
     refused: dict[PodRef, str] = field(default_factory=dict)
 
     def plan(self, with_devices: tuple[GatedPod, ...], plain: tuple[GatedPod, ...]) -> None:
-        """``plain``: pods that ask for no device, and find no room."""
+        """Plan new nodes. ``plain``: pods that request no device and find no room."""
         for option in sorted(self.options, key=lambda each: (each.cost, each.group)):
             self._grow(option, [p for p in with_devices if p.ref not in self.on_new_nodes],
                        [p for p in plain if p.ref not in self.on_new_nodes])
@@ -199,7 +220,7 @@ class _NewNodes:
 
     def _served(self, option: NodeOption, count: int, with_devices: list[GatedPod],
                 plain: list[GatedPod]) -> list[PodRef]:
-        """The pods that so many new nodes of a group would serve."""
+        """Return the pods that ``count`` new nodes of a group would serve."""
         names = [f"{NEW_NODE}{option.group}-{number}" for number in range(count)]
         new = {name: _facts(option, name, self.snapshot) for name in names}
         trial = replace(self.snapshot, nodes=new, placements=(), waiting=tuple(with_devices), free=self._free(),
@@ -210,7 +231,7 @@ class _NewNodes:
         return [each.pod for each in placed] + [pod.ref for pod in plain if _reserve_room(state, pod, cache)]
 
     def _free(self) -> dict[tuple[str, int], int]:
-        """What the fabrics have left after the attaches of the plan."""
+        """Return the free devices of the fabrics after the attaches of the plan."""
         found = Counter(self.snapshot.free)
         for placement in self.attaches:
             fabric = self.snapshot.nodes[placement.node].fabric
@@ -220,7 +241,9 @@ class _NewNodes:
 
 
 def _reserve_room(state: CycleState, pod: GatedPod, cache: ParseCache) -> bool:
-    """Put a pod that asks for no device on the first of the new nodes with room; whether there is one."""
+    """Put a pod that requests no device on the first new node with room. Return whether there is
+    one.
+    """
     if pod.raw["spec"].get("resourceClaims") or unsupported_feature(pod.raw, extended=True):
         return False
     try:
@@ -235,7 +258,9 @@ def _reserve_room(state: CycleState, pod: GatedPod, cache: ParseCache) -> bool:
 
 
 def _facts(option: NodeOption, name: str, snapshot: SchedulingSnapshot) -> NodeFacts:
-    """A node as it would be: with the devices that it brings, as far as it is known what devices of the model show."""
+    """Return the node as it would be, with the devices that it brings, if their attributes are
+    known.
+    """
     labels = {**option.raw["metadata"].get("labels", {}), "kubernetes.io/hostname": name}
     raw = {**option.raw, "metadata": {**option.raw["metadata"], "name": name, "labels": labels}}
     driver = str(labels.get(DRIVER_LABEL) or "")
@@ -249,7 +274,9 @@ def _facts(option: NodeOption, name: str, snapshot: SchedulingSnapshot) -> NodeF
 
 
 def _sample(model: str, driver: str, snapshot: SchedulingSnapshot) -> tuple[str, Json] | None:
-    """How a device of the model looks, with its driver: by that of the node's label where one is known."""
+    """Return the driver and a sample entry of a device of the model. The driver of the node's label
+    comes first.
+    """
     known = {shown: entries[0] for (name, shown), entries in snapshot.samples.items() if name == model and entries}
     shown = driver if driver in known else next(iter(known), "")
     return (shown, known[shown]) if known else None

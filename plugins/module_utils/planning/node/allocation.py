@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes for a ComposabilityRequest that names none: how many of its devices each node gets."""
+"""Choose nodes for a ComposabilityRequest that names none, and how many devices each node gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ SAME_NODE, DIFFERENT_NODE = "samenode", "differentnode"
 
 @dataclass(frozen=True, slots=True)
 class NodelessRequest:
-    """What is asked for. ``policy``: all devices on one node (``samenode``) or each on another (``differentnode``)."""
+    """A ComposabilityRequest without a node.
+
+    ``policy``: all devices on one node (``samenode``) or each on another node (``differentnode``).
+    """
 
     name: str
     model: str
@@ -27,9 +30,11 @@ class NodelessRequest:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node. ``problem``: why it gets no device of the model now, empty when it may. ``fabric``: that of its machine.
+    """A node that may get devices.
 
-    ``occupied``: another request has its devices on this node, so that none with the policy ``samenode`` goes there.
+    ``problem``: why it gets no device of the model now, empty if it may. ``fabric``: fabric of its
+    machine. ``occupied``: another request has devices on this node, so that no request with the
+    policy ``samenode`` gets it.
     """
 
     name: str
@@ -40,7 +45,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """``shares``: devices by node, also 0 where it has some that are to leave. ``error``: why not all have a node."""
+    """``shares``: devices by node, 0 for a node that must give all of them up. ``error``: why some
+    have no node.
+    """
 
     shares: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
@@ -48,14 +55,16 @@ class Allocation:
 
 def allocate(request: NodelessRequest, children: Iterable[ComposableResource], candidates: Sequence[Candidate],
              free: Mapping[int, int], chosen: Mapping[str, int]) -> Allocation:
-    """Decide which nodes have how many devices of a request. Pure.
+    """Decide which nodes get how many devices of a request. Pure.
 
-    Devices that it has stay where they are; of too many those leave that composable-resource-operator would choose.
-    New ones go to the first nodes by name that may have them and whose fabric has enough, those of ``chosen`` before:
-    nodes that were chosen earlier and have no device yet. ``free``: devices of the model by fabric; one that is absent
-    is not counted.
+    Attached devices stay where they are. If there are too many, those leave that
+    composable-resource-operator would choose. New devices go to the first nodes by name without a
+    problem and with enough free devices on their fabric. Nodes of ``chosen``, which were chosen
+    earlier and have no device yet, come first. ``free``: devices of the model by fabric. A fabric
+    that is absent has no limit.
 
-    Source: CoHDI's composable-resource-operator, which looks at no machine, fabric or condition of a node.
+    Source: CoHDI's composable-resource-operator, which checks no machine, fabric or condition of a
+    node.
     """
     live = sorted((child for child in children if not child.deleting), key=surplus_order, reverse=True)
     shares = dict.fromkeys((child.node for child in live), 0)
@@ -67,7 +76,7 @@ def allocate(request: NodelessRequest, children: Iterable[ComposableResource], c
 
 def _same(request: NodelessRequest, has: list[str], candidates: Sequence[Candidate],
           free: Mapping[int, int]) -> tuple[dict[str, int], str]:
-    """All on the node that has most of them, else on the first one that no other request has."""
+    """Choose the node with most of the devices, else the first node that no other request has."""
     if has:
         counts = Counter(has)
         return {max(counts, key=lambda name: (counts[name], -has.index(name))): request.size}, ""
@@ -78,7 +87,10 @@ def _same(request: NodelessRequest, has: list[str], candidates: Sequence[Candida
 
 def _different(request: NodelessRequest, has: list[str], candidates: Sequence[Candidate],
                free: Mapping[int, int]) -> tuple[dict[str, int], str]:
-    """One on each of as many nodes; none is added while there are too few."""
+    """Allocate one device on each of ``request.size`` nodes.
+
+    Add no node if there are fewer suitable nodes.
+    """
     kept = dict.fromkeys(list(dict.fromkeys(has))[:request.size], 1)
     missing, taken, more, against = request.size - len(kept), Counter[int | None](), dict[str, int](), dict[str, str]()
     for node in (node for node in candidates if node.name not in has):
@@ -92,7 +104,7 @@ def _different(request: NodelessRequest, has: list[str], candidates: Sequence[Ca
 
 
 def _against(node: Candidate, count: int, free: Mapping[int, int], alone: bool) -> str:
-    """Why a node cannot have so many more devices; empty when it can."""
+    """Return why a node cannot have ``count`` more devices, empty if it can."""
     if node.problem or node.fabric is None:
         return node.problem or "on no fabric"
     if alone and node.occupied:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a ComposabilityRequest asks of a node besides devices (``other_spec``), against what the node has in all."""
+"""Compare what a ComposabilityRequest requires besides devices (``other_spec``) with the node's
+capacity.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,16 @@ from collections.abc import Mapping
 
 from ..scheduling.framework.quantity import BadQuantity, amount
 
-# CoHDI's name of an amount: the resource of the node, in the units that ``amount`` counts.
+# CoHDI's name of an amount, and the resource of the node. Units are those of ``amount``.
 RESOURCES = {"milli_cpu": "cpu", "memory": "memory", "ephemeral_storage": "ephemeral-storage",
              "allowed_pod_number": "pods"}
 
 
 def lacks(node: str, capacity: Mapping[str, str], other_spec: Mapping[str, int]) -> str:
-    """What of ``other_spec`` a node does not have, in a sentence; empty when it has all.
+    """Return what of ``other_spec`` a node lacks, in a sentence, empty if it has everything.
 
-    ``capacity``: by resource, as Kubernetes writes quantities; one that is absent or cannot be read is none.
+    ``capacity``: Kubernetes quantities by resource. A quantity that is absent or invalid counts as
+    0.
 
     Source: CoHDI's composable-resource-operator, which compares thousandths of a core with cores.
     """

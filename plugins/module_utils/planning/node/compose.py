@@ -1,11 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compose plan of one node: ComposabilityRequest to ComposableResources to the CDI Manager.
+"""The compose plan of one node: from ComposabilityRequests to ComposableResources to the CDI
+Manager.
 
-The rule that survives a crash: a ComposableResource that was asked for and has no device is *uncertain*. It is
-resolved by looking at the machine: a device of its model that nobody owns and that was not there before is adopted;
-while the manager may still be at work nothing is asked again; only then is it asked anew.
+This rule survives a crash: a ComposableResource is *uncertain* if its device was requested and it
+has none. The plan resolves it by the state of the machine. A device of its model without an owner
+that was not there before is adopted. While the CDI Manager may still be working, nothing is
+requested. Only after that the device is requested again.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class _Compose:
         return Plan(tuple(self.actions), (), min(self.wake, default=None))
 
     def _orphan(self, resource: ComposableResource) -> bool:
-        """True when its ComposabilityRequest is gone; a request for the same model takes it over."""
+        """Return whether its ComposabilityRequest is gone. A request for the same model takes it
+        over.
+        """
         known = {r.name for r in self.snapshot.requests} | self.snapshot.other_requests
         return bool(resource.request) and resource.request not in known
 
@@ -76,7 +80,9 @@ class _Compose:
         return self._orphan(resource) and heir is not None and heir.name == request.name
 
     def _depart(self, resource: ComposableResource) -> bool:
-        """True if the device has left the machine of a node that is gone, and only the record of it is left."""
+        """Return whether the device has left the machine of a node that is gone. Plan the end of
+        its record.
+        """
         self.wake += [resource.departed_at] if resource.departed_at else []
         if not resource.departed or resource.busy or resource.state == DELETING or self._held(resource):
             return False
@@ -102,7 +108,9 @@ class _Compose:
             self._attach(resource, f"asked {self.attach_deadline:g} s ago without effect")
 
     def _keep(self, resource: ComposableResource) -> None:
-        """One that has its device: what the node did with it goes into its state."""
+        """Write the node's result for a resource with a device into its state, or delete the
+        resource.
+        """
         trouble = resource.node_work.trouble or resource.rivalry or (
             f"not detached: {self.snapshot.not_lost}" if self.snapshot.not_lost else "")
         if resource.usable and resource.state != ONLINE:
@@ -116,7 +124,8 @@ class _Compose:
                                          resource.state or ATTACHING, trouble))
 
     def _leave(self, resource: ComposableResource) -> None:
-        """One that is being deleted: it ends when its device is off the node, and when it never had one."""
+        """End a resource that is being deleted once its device is off the node, or if it has none.
+        """
         if resource.busy:
             return
         if resource.state == DELETING:
@@ -133,7 +142,7 @@ class _Compose:
             self._finish(resource, "nothing of it is on the fabric")
 
     def _resolve(self, resource: ComposableResource) -> None:
-        """Nobody knows whether it was asked for: nothing is asked until that is known."""
+        """Request nothing until it is known whether an earlier process requested the device."""
         if resource.reclaims:
             self._tell(resource, f"device {resource.reclaims} was attached without a ComposableResource, and CoHDI's "
                                  "upstream syncer would detach it; it is left alone until somebody deletes this object")
@@ -143,10 +152,12 @@ class _Compose:
             self._attach(resource, f"nothing came in {self.attach_deadline:g} s of what another operator asked for")
 
     def _adopt_foreign(self, resource: ComposableResource) -> bool:
-        """Adopt what another operator attached, CoHDI's; True when the resource is dealt with for now.
+        """Adopt what another operator, such as CoHDI's, attached. Return whether nothing else is to
+        be done now.
 
-        CoHDI detaches what has no ComposableResource, so a device without one is new. Where there are more of them
-        than resources that it was attaching, nobody knows which of them are somebody else's.
+        CoHDI detaches devices without a ComposableResource, so a device without one is new. If
+        there are more such devices than resources that the operator was attaching, their owners are
+        unknown.
         """
         ours = any(r.busy or (r.asked and not r.device_uid) for r in self._like(resource))
         if self.snapshot.attached is None or ours:
@@ -167,7 +178,7 @@ class _Compose:
         return [r for r in self.snapshot.resources if r.model == resource.model]
 
     def _doubt_over(self, resource: ComposableResource) -> bool:
-        """True when what another operator asked for can no longer come."""
+        """Return whether the request of another operator can no longer take effect."""
         until = resource.doubted_since + self.attach_deadline
         self.wake.append(max(until, self.snapshot.now + POLL))
         return bool(resource.doubted_since) and self.snapshot.now >= until
@@ -181,9 +192,10 @@ class _Compose:
         self.actions.append(Finish(self.snapshot.name, reason, resource.name))
 
     def _detach(self, resource: ComposableResource) -> None:
-        """Have the node let it go, then detach it; or say on it why it stays.
+        """Request the removal from the node, then detach the device. Or record why the device
+        stays.
 
-        A device that a claim has, or that the node has not let go, leaves by force only.
+        A device that a claim has, or that the node has not removed, is detached only by force.
         """
         reason = "no longer wanted and no claim uses it"
         held, forced = self._held(resource), self.snapshot.forced(resource)
@@ -205,7 +217,9 @@ class _Compose:
             self._await_node(resource, shown)
 
     def _await_node(self, resource: ComposableResource, shown: bool) -> None:
-        """The node was asked to let it go. One that it had not shown until then could not be tainted."""
+        """Wait for the node to remove the device. Taint a device that the node published only
+        later.
+        """
         if shown:
             self.actions.append(TaintDevice(self.snapshot.name, SHOWN, resource.name))
         if resource.node_work.removed:
@@ -214,7 +228,7 @@ class _Compose:
             self._stay(resource, resource.node_work.trouble)
 
     def _held(self, resource: ComposableResource) -> str:
-        """Who has the device, in a sentence; empty for nobody."""
+        """Return which claim has the device, in a sentence, empty if none has."""
         if resource.used_by:
             return f"claim {resource.used_by} uses the device"
         return f"it is kept for claim {resource.held_for}" if resource.hold_alive else ""
@@ -225,22 +239,27 @@ class _Compose:
             self.actions.append(SetState(self.snapshot.name, "it cannot leave now", resource.name, DETACHING, told))
 
     def _resume(self, resource: ComposableResource) -> None:
-        """The CDI Manager was at work when an earlier process ended, and can be asked what became of it."""
+        """Continue an operation of an earlier process at a CDI Manager that can report its result.
+        """
         self.actions.append(Resume(self.snapshot.name, "an earlier process asked for it", resource.name,
                                    resource.operation))
 
     def _came_back(self, resource: ComposableResource) -> bool:
-        """True when the node shows the device because another ComposableResource has it now.
+        """Return whether the node publishes the device because another ComposableResource has it
+        now.
 
-        One that is a pool device is shown to nobody: what the slice shows is the old device, whose taint must stay.
+        Ignore pool devices. No slice of the node lists them, so a listed entry is the old device
+        and keeps its taint.
         """
         return any(r.serial == resource.serial and r.device_uid and not r.pool_device for r in self.snapshot.resources
                    if r.name != resource.name)
 
     def _adopt(self, resource: ComposableResource) -> bool:
-        """Adopt an unowned device of the model; True when the resource is dealt with for now.
+        """Adopt a device of the model without an owner. Return whether nothing else is to be done
+        now.
 
-        One that was attached for another is left to that one, which may be about to hear of it.
+        While another resource waits for the result of its own attach, the device may belong to that
+        resource.
         """
         if any(r.busy or (r.asked and r.operation and not r.device_uid) for r in self._like(resource)):
             self.wake.append(self.snapshot.now + POLL)
@@ -255,7 +274,10 @@ class _Compose:
         return True
 
     def _await_other_node(self, resource: ComposableResource) -> bool:
-        """True while another node's ComposableResource has to learn that its device left: it may be the awaited one."""
+        """Return whether another node's ComposableResource may still have the awaited device.
+
+        That resource does not know yet that its device has left.
+        """
         attached = self.snapshot.attached or {}
         if any(attached[uid] == resource.model for uid in self.snapshot.leaving - resource.present):
             self.wake.append(self.snapshot.now + POLL)
@@ -263,11 +285,16 @@ class _Compose:
         return False
 
     def _barred(self, uid: str) -> int:
-        """How many others cannot have asked for a device, since it was there before: whoever can takes it first."""
+        """Return how many other resources cannot have requested the device, because it was there
+        before them.
+
+        The device that most others cannot have is adopted first.
+        """
         return sum(uid in r.present for r in self.snapshot.resources if r.asked and not r.device_uid)
 
     def _past_deadline(self, resource: ComposableResource) -> bool:
-        """True when an unanswered request can no longer take effect and the machine was really looked at."""
+        """Return whether an unanswered request can no longer take effect and the machine was read.
+        """
         if self.snapshot.attached is not None and self.snapshot.now - resource.asked >= self.attach_deadline:
             return True
         self.wake.append(self.snapshot.now + POLL)
@@ -279,15 +306,19 @@ class _Compose:
                                        self._foreign(resource.model)))
 
     def _may_ask(self, model: str) -> bool:
-        """Nothing is asked for where the model is refused, or where nobody knows which devices were there before.
+        """Return whether a device of the model may be requested.
 
-        Nor while one is being detached: should the answer be lost, it must not come back for another meanwhile.
+        It may not while the model is blocked, or while the devices that were there before are
+        unknown. It also may not while a device of the model is being detached, because a lost reply
+        could make that device seem new.
         """
         known = self.snapshot.attached is not None and model not in self.snapshot.blocked
         return known and not any(r.model == model and self._may_be_off(r) for r in self.snapshot.resources)
 
     def _may_be_off(self, resource: ComposableResource) -> bool:
-        """Whether the CDI Manager may have been asked to detach the device, and nobody has written down that it did."""
+        """Return whether the CDI Manager may have been requested to detach the device, without a
+        recorded result.
+        """
         detaching = resource.node_work.removed or self.snapshot.forced(resource) or bool(self.snapshot.lost)
         return resource.deleting and bool(resource.device_uid) and resource.state != DELETING and detaching
 
@@ -314,7 +345,9 @@ class _Compose:
             self.actions.append(FinishRequest(self.snapshot.name, "no ComposableResource is left", request.name))
 
     def _assign(self, live: list[ComposableResource], wanted: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Let what is under way for nobody be pool devices that claims wait for; returns what is still wanted."""
+        """Assign resources in flight to pool devices that claims wait for. Return the pool devices
+        without one.
+        """
         ready = sorted((r for r in live if r.assignable), key=lambda r: r.name)
         self.actions += [SetPoolDevice(self.snapshot.name, f"a claim waits for {name}", r.name, name, uid)
                          for r, (name, uid) in zip(ready, wanted, strict=False)]
@@ -327,7 +360,10 @@ class _Compose:
 
 
 def surplus_order(resource: ComposableResource) -> tuple[int, float, str]:
-    """CoHDI's order of what goes first (composable-resource-operator), idle longest first within a rank."""
+    """Return the sort key of resources to delete: CoHDI's order, then the longest idle first.
+
+    Source: composable-resource-operator.
+    """
     if resource.taken:
         rank = 6
     elif not resource.device_uid:
@@ -342,19 +378,24 @@ def surplus_order(resource: ComposableResource) -> tuple[int, float, str]:
 
 
 def _new_names(request: ComposabilityRequest, node: str, children: list[ComposableResource], count: int) -> list[str]:
-    """Names as composable-resource-operator gives, the type and a UUID: the same for whoever sees the same children."""
+    """Return names as composable-resource-operator gives them: the type and a UUID.
+
+    Every planner that sees the same children computes the same names.
+    """
     seen = "/".join([request.name, *([node] if request.nodeless else ()), *sorted(child.uid for child in children)])
     return [f"{request.type}-{uuid5(NAMESPACE_OID, f'{seen}/{number}')}" for number in range(count)]
 
 
 def plan_compose(snapshot: NodeSnapshot, attach_deadline: float) -> Plan:
-    """Decide what to ask of the CDI Manager for one node, and what becomes of its ComposableResources. Pure.
+    """Decide what to request from the CDI Manager for one node, and the end of its
+    ComposableResources. Pure.
 
-    The actions: one ComposableResource for each missing device (``CreateResource``, ``Attach``), the outcome of a
-    request that got no answer (``Adopt``, ``Resume``), the end of one that is not wanted (``DeleteResource``,
-    ``AskRelease``, ``TaintDevice``, ``WithdrawRelease``, ``Detach``, ``Finish``), and states. ``attach_deadline``:
-    seconds in which an attach without an answer may still take effect; until then it is not repeated. Nothing is asked
-    for where ``snapshot.attached`` is None: nobody knows then which devices were there before.
+    The actions: one ComposableResource for each missing device (``CreateResource``, ``Attach``),
+    the result of a request without a reply (``Adopt``, ``Resume``), the end of a surplus resource
+    (``DeleteResource``, ``AskRelease``, ``TaintDevice``, ``WithdrawRelease``, ``Detach``,
+    ``Finish``), and states. ``attach_deadline``: seconds in which an attach without a reply may
+    still take effect. It is not repeated earlier. If ``snapshot.attached`` is None, nothing is
+    requested, because the devices that were there before are unknown.
 
     Source: CoHDI's composable-resource-operator.
     """
@@ -362,17 +403,19 @@ def plan_compose(snapshot: NodeSnapshot, attach_deadline: float) -> Plan:
 
 
 def uncertain(snapshot: NodeSnapshot) -> bool:
-    """True when a request has no answer: the machine has to be read before this node can be planned."""
+    """Return whether a request has no reply. The machine must then be read before the node is
+    planned.
+    """
     return any((r.asked or r.doubt) and not r.device_uid and not r.busy and r.state != DELETING
                for r in snapshot.resources)
 
 
 def request_status(spec: Mapping[str, t.Any], children: list[ComposableResource], error: str,
                    deleting: bool = False, allocating: bool = False) -> dict[str, t.Any]:
-    """Status of a ComposabilityRequest as composable-resource-operator writes it.
+    """Return the status of a ComposabilityRequest as composable-resource-operator writes it.
 
-    ``spec``: its ``spec.resource``; ``children``: its ComposableResources; ``error``: why nothing comes, or empty.
-    ``allocating``: it names no node, and not all of its devices have one.
+    ``spec``: its ``spec.resource``. ``children``: its ComposableResources. ``error``: why no device
+    comes, or empty. ``allocating``: it names no node, and not all of its devices have a node.
     """
     state = "NodeAllocating" if allocating and not deleting else _request_state(spec, children, deleting)
     status: dict[str, t.Any] = {"state": state, "scalarResource": dict(spec)}

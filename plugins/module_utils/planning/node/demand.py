@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who waits on a node: preparing claims, grouped by the pod that needs them all."""
+"""The claims that wait on a node, grouped by pod."""
 
 from __future__ import annotations
 
@@ -12,40 +12,44 @@ from ..settings import DeviceModel, Settings
 from .snapshot import Claim, ComposabilityRequest, NodeSnapshot, PodRef
 
 PREPARING, RESCHEDULE, FAILED, READY = "preparing", "reschedule", "failed", "ready"
-# A claim of a pod that our gate holds and for which this node was chosen.
+# A claim of a gated pod for which this node was chosen.
 GATED = "gated"
-# A claim of a pod that no node had a device for, and for which the autoscaler's provider chose this node.
+# A claim of a pod that no node could serve. The autoscaler's provider chose this node for the pod.
 REQUESTED = "requested"
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimGroup:
-    """Claims of one pod that want devices. They fail or succeed together, so they are decided together."""
+    """Claims of one pod that need devices. They fail or succeed together, so the plan decides them
+    together.
+    """
 
     claims: tuple[Claim, ...]
 
     @property
     def gated(self) -> bool:
-        """True when our gate holds the pod."""
+        """Return whether the pod is gated."""
         return self.claims[0].phase == GATED
 
     @property
     def requested(self) -> bool:
-        """True when the pod waits for the scheduler, which will find the devices in the node's ResourceSlice."""
+        """Return whether the pod waits for kube-scheduler to find the devices in the node's
+        ResourceSlice.
+        """
         return self.claims[0].phase == REQUESTED
 
     @property
     def since(self) -> float:
-        """When the first of them was allocated."""
+        """Return when the first claim of the group was allocated."""
         return min(c.allocated_at for c in self.claims)
 
     @property
     def pods(self) -> tuple[PodRef, ...]:
-        """All consumers."""
+        """Return all pods that use the claims."""
         return tuple(dict.fromkeys(p for c in self.claims for p in c.pods))
 
     def need(self) -> Counter[str]:
-        """Devices per model over all claims of the group."""
+        """Return the number of devices per model over all claims of the group."""
         total: Counter[str] = Counter()
         for claim in self.claims:
             total += claim.need()
@@ -53,22 +57,22 @@ class ClaimGroup:
 
     @property
     def unfit(self) -> frozenset[str]:
-        """ComposableResources that do not fit some claim of the group."""
+        """Return the ComposableResources that do not fit some claim of the group."""
         return frozenset(name for claim in self.claims for name in claim.unfit)
 
     @property
     def unfit_why(self) -> str:
-        """Why, in a sentence."""
+        """Return why they do not fit, in a sentence."""
         return "; ".join(dict.fromkeys(claim.unfit_why for claim in self.claims if claim.unfit_why))
 
     def models(self) -> list[DeviceModel]:
-        """Models asked for, each once."""
+        """Return the requested models, each once."""
         found = {r.model.cdi_model_name: r.model for c in self.claims for r in c.results if r.model}
         return [found[name] for name in sorted(found)]
 
 
 def claim_groups(snapshot: NodeSnapshot) -> list[ClaimGroup]:
-    """Claims that want devices by pod, oldest allocation or reservation first."""
+    """Return the claims that need devices by pod, oldest allocation or reservation first."""
     by_pod: dict[str, list[Claim]] = {}
     for claim in sorted(snapshot.claims, key=lambda c: (c.allocated_at, c.key)):
         if claim.phase in (PREPARING, GATED, REQUESTED):
@@ -77,16 +81,20 @@ def claim_groups(snapshot: NodeSnapshot) -> list[ClaimGroup]:
 
 
 def waiting_for(snapshot: NodeSnapshot, model: str) -> list[str]:
-    """Uids of the claims that wait for devices of a model here, oldest first, each once for each device."""
+    """Return the UIDs of claims that wait for devices of a model here, oldest first, one entry per
+    device.
+    """
     return [claim.uid for group in claim_groups(snapshot) for claim in group.claims
             for _unused in range(claim.need()[model])]
 
 
 def destined(snapshot: NodeSnapshot, request: ComposabilityRequest, count: int) -> list[str]:
-    """For which claims (uids) so many further devices are asked: the youngest, since the older ones get what is here or
-    on its way; empty for none. Nothing is bound by it: it is for logs and traces.
+    """Return the claims (UIDs) for which ``count`` more devices are requested, empty texts for no
+    claim.
 
-    A scaler of another process knows of held pods what is not known here, and wrote it on the request.
+    These are the youngest claims, because older ones get the devices that are here or in flight.
+    The result is only for logs and traces. A scaler in another process knows gated pods that are
+    unknown here. It records their claims in the request.
     """
     noted = request.claims * (count if len(request.claims) == 1 else 1)
     waiting = waiting_for(snapshot, request.model) or list(noted)
@@ -95,13 +103,15 @@ def destined(snapshot: NodeSnapshot, request: ComposabilityRequest, count: int) 
 
 
 def limits(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings) -> tuple[int, int]:
-    """Smallest and largest number of devices of a model on this node, from CoHDI's labels or the default."""
+    """Return the smallest and largest number of devices of a model on this node: CoHDI's labels or
+    the default.
+    """
     return (min(_label(snapshot, settings, model, "size-min", 0), settings.max_size_min),
             _label(snapshot, settings, model, "size-max", settings.max_devices_per_node))
 
 
 def wanted_at_least(snapshot: NodeSnapshot, settings: Settings) -> list[str]:
-    """Models of which the node shall always have some, by CDI model name."""
+    """Return the models (CDI names) of which the node must always have some devices."""
     if snapshot.machine is None:
         return []
     return [m.cdi_model_name for m in settings.models if limits(snapshot, m, settings)[0] > 0]
@@ -113,7 +123,7 @@ def _label(snapshot: NodeSnapshot, settings: Settings, model: DeviceModel, which
 
 
 def label_problems(snapshot: NodeSnapshot, settings: Settings) -> list[str]:
-    """Labels of the node that should be a number and are not; they count as absent."""
+    """Return a sentence for each limit label that is not a number. Such labels are ignored."""
     names = [settings.label(f"{m.k8s_device_name}-{which}") for m in settings.models
              for which in ("size-min", "size-max")]
     return [f"label {name} of node {snapshot.name} is {snapshot.labels[name]!r}, it must be a whole number; "
@@ -122,13 +132,15 @@ def label_problems(snapshot: NodeSnapshot, settings: Settings) -> list[str]:
 
 
 def installed(snapshot: NodeSnapshot, settings: Settings) -> dict[str, DeviceModel]:
-    """Models that are on the node or asked for it, by CDI model name."""
+    """Return the models that the node has or that are requested for it, by CDI model name."""
     names = {r.model for r in snapshot.resources} | {r.model for r in snapshot.requests if r.size > 0}
     return {n: m for n in names if (m := settings.model(n))}
 
 
 def conflict(model: DeviceModel, others: dict[str, DeviceModel]) -> DeviceModel | None:
-    """The model among ``others`` that cannot share a node with ``model``; either side may say so."""
+    """Return the model of ``others`` that cannot share a node with ``model``. Either row may
+    exclude the other.
+    """
     for name in sorted(others):
         other = others[name]
         if other.index in model.cannot_coexist_with or model.index in other.cannot_coexist_with:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of one node: the one place that decides, for the controllers and for check mode alike."""
+"""The plan of one node. This is the only place that decides, both for the controllers and for check
+mode.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ PUBLISHER, SCALER, OPERATOR = "publisher", "scaler", "operator"
 
 @dataclass(frozen=True, slots=True)
 class NodePolicy:
-    """For whom a node is planned, and by which rules.
+    """The roles for which a node is planned, and the rules.
 
-    ``roles``: CoHDI's components that are played here, of ``publisher``, ``scaler``, ``operator``. ``attach_deadline``:
-    seconds in which an attach without an answer may still take effect.
+    ``roles``: CoHDI's components that this process replaces, of ``publisher``, ``scaler``,
+    ``operator``. ``attach_deadline``: seconds in which an attach without a reply may still take
+    effect.
     """
 
     settings: Settings
@@ -33,11 +36,12 @@ class NodePolicy:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What to do at a node, in order.
+    """The actions at a node, in order.
 
-    ``wait_reasons``: what each claim waits for. ``label_problems``: labels of the node that are no numbers.
-    ``hands_problem``: why devices stay or none can come, where nobody works on the node.
-    ``wake_at``: when time alone changes the plan, in seconds since the epoch. ``roles``: for whom it was made.
+    ``wait_reasons``: why each claim waits. ``label_problems``: labels of the node that are not
+    numbers. ``hands_problem``: why devices stay or none can come, if no node agent works on the
+    node. ``wake_at``: when the plan changes by the passing of time alone, in epoch seconds.
+    ``roles``: roles of the plan.
     """
 
     actions: tuple[Action, ...] = ()
@@ -49,32 +53,40 @@ class NodePlan:
 
     @property
     def urgent(self) -> tuple[Action, ...]:
-        """What somebody waits for."""
+        """Return the actions that a pod or another process waits for."""
         return tuple(action for action in self.actions if not self._may_wait(action))
 
     @property
     def background(self) -> tuple[Action, ...]:
-        """Records that may be written a moment later."""
+        """Return the actions that can be written a moment later."""
         return tuple(action for action in self.actions if self._may_wait(action))
 
     @property
     def asks_for_devices(self) -> bool:
-        """True when the CDI Manager is asked for a device, so that the machine has to be read right before."""
+        """Return whether the plan requests a device, so that the machine must be read right before.
+        """
         return any(isinstance(action, (CreateResource, Attach)) for action in self.actions)
 
     def _may_wait(self, action: Action) -> bool:
-        """Nobody waits for use stamps and the Online state; for a size only an operator of another process does."""
+        """Return whether no process waits for the action.
+
+        This is true for use stamps and states, and for sizes unless an operator of another process
+        reads them.
+        """
         return isinstance(action, (Touch, SetState)) or (isinstance(action, SetSize) and OPERATOR in self.roles)
 
 
 def evaluate_node(snapshot: NodeSnapshot, policy: NodePolicy) -> NodePlan:
-    """Decide for one node: labels, conditions of claims, sizes, and what to ask of the CDI Manager. Pure.
+    """Decide for one node: labels, conditions of claims, sizes, and requests to the CDI Manager.
+    Pure.
 
-    The sizes of ComposabilityRequests that are decided here count as written already: devices are asked for while the
-    sizes are on their way. Nothing is asked of a manager that was never seen. While it is not known for which pods an
-    earlier process attached devices (``snapshot.may_release``), nothing is given up.
+    The sizes of ComposabilityRequests that are decided here count as written, so that devices are
+    requested while the sizes are being written. Nothing is requested from a CDI Manager that was
+    never polled. While the pods of devices that an earlier process attached are unknown
+    (``snapshot.may_release`` is False), no device is released.
 
-    Source: the roles are CoHDI's composable-dra-driver, dynamic-device-scaler and composable-resource-operator.
+    Source: the roles are CoHDI's composable-dra-driver, dynamic-device-scaler and
+    composable-resource-operator.
     """
     settings, roles = policy.settings, policy.roles
     actions: list[Action] = []
@@ -100,7 +112,8 @@ def evaluate_node(snapshot: NodeSnapshot, policy: NodePolicy) -> NodePlan:
 
 
 def _hands_problem(snapshot: NodeSnapshot) -> str:
-    """Empty where somebody works on the node, and where nobody has to."""
+    """Return why devices stay or none can come. Empty if a node agent is alive or none is required.
+    """
     idle = [r for r in snapshot.resources if stays(r, snapshot) and not r.used_by]
     said = [f"{len(idle)} idle devices stay"] if idle else []
     said += ["no device can be attached"] if snapshot.no_hands in snapshot.blocked.values() else []

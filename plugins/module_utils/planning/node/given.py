@@ -1,13 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims that keep the very devices that were attached for them: the handover direct.
+"""Pre-assigned devices: claims that keep the devices that were attached for them (handover
+``direct``).
 
-A pool device is a name until a claim is allocated to it. The ComposableResource that is made for the claim then has
-this name, before the CDI Manager is asked, and keeps it until the claim is deallocated. So no ResourceSlice of the node
-ever shows the device beside the pool, and no other claim can take it.
+A pool device is only a name until a claim is allocated to it. The ComposableResource that is made
+for the claim records this name before the device is requested, and keeps it until the claim is
+deallocated. No ResourceSlice of the node shows the device beside the pool, so no other claim can
+take it.
 
-Source: KEP-5007, whose happy path this is.
+Source: KEP-5007, which describes this as its normal case.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from .snapshot import Claim, ComposableResource, NodeSnapshot
 
 
 def given_to(claim: Claim, snapshot: NodeSnapshot) -> list[ComposableResource]:
-    """The ComposableResources of the node that are pool devices of a claim."""
+    """Return the ComposableResources of the node that are pool devices of a claim."""
     return [r for r in snapshot.resources if r.pool_device in claim.given]
 
 
 def not_ready_of(group: ClaimGroup, snapshot: NodeSnapshot) -> list[str]:
-    """Devices that were given to claims of a group and cannot be used yet, each with how far it has come."""
+    """Return the pre-assigned devices of a group that are not usable yet, each with its progress.
+    """
     return [_progress(resource) for claim in group.claims for resource in given_to(claim, snapshot)
             if not resource.usable]
 
@@ -39,7 +42,7 @@ def _progress(resource: ComposableResource) -> str:
 
 
 def spoiled_of(group: ClaimGroup, snapshot: NodeSnapshot) -> str:
-    """Why a device that was given to a claim of a group will not be usable, in a sentence; empty when all may be."""
+    """Return why a pre-assigned device of a group will never be usable, empty if all may be."""
     found = (_spoiled(r, snapshot) for claim in group.claims for r in given_to(claim, snapshot))
     return next((why for why in found if why), "")
 
@@ -54,12 +57,16 @@ def _spoiled(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
 
 
 def wanted_pool_devices(snapshot: NodeSnapshot, model: str) -> list[tuple[str, str]]:
-    """(pool device, claim uid) of what claims that wait were not given yet, the oldest claim first."""
+    """Return (pool device, claim UID) of waiting claims without an assigned device, oldest first.
+    """
     return [(name, claim.uid) for group in claim_groups(snapshot) for claim in group.claims
             for name in claim.not_given(model)]
 
 
 def over(snapshot: NodeSnapshot) -> list[Action]:
-    """No claim has the pool device any more: from now on the device is one of the node, for anybody."""
+    """Return actions that end the assignment of devices once no claim has their pool device.
+
+    Such a device becomes an ordinary device of the node, for any claim.
+    """
     return [SetPoolDevice(snapshot.name, f"no claim has {r.pool_device} any more", r.name, "")
             for r in snapshot.resources if r.pool_device and not r.used_by]

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The scale plan of one node: who is served now, who cannot be, and how many devices the node should have.
+"""The scale plan of one node: which claims are served or refused, and how many devices the node
+needs.
 
-Rules are CoHDI's (dynamic-device-scaler) with its flaws mended: claims of one pod are decided together, one idle
-device serves one claim, the older of two conflicting claims wins, and a shrinking pool fails nobody.
+The rules are those of CoHDI's dynamic-device-scaler with four corrections: claims of one pod are
+decided together, one idle device serves one claim, the older of two conflicting claims wins, and a
+smaller pool makes no claim fail.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ FAILED_CONDITION = "FabricDeviceFailed"
 
 
 def request_name(node: str, model: str) -> str:
-    """Name of the ComposabilityRequest of (node, model): fixed, so that two writers cannot make two."""
+    """Return the name of the ComposabilityRequest of a node and a model.
+
+    The name is fixed, so that two writers cannot create two objects.
+    """
     return "composability-" + hashlib.sha256(f"{node}/{model}".encode()).hexdigest()[:10]
 
 
@@ -79,7 +84,9 @@ class _ScalePlan:
         self._wait(group, need, available, [each for each in (*not_ready, gone_soon) if each])
 
     def _take_idle(self, group: ClaimGroup) -> dict[str, list[ComposableResource]]:
-        """Idle devices for the claims of a group, in their order; those first that the pod was planned with."""
+        """Return idle devices for the claims of a group in order. Planned devices of the pod come
+        first.
+        """
         found: dict[str, list[ComposableResource]] = {m: [] for m in group.need()}
         for claim in group.claims:
             for model, n in claim.need().items():
@@ -91,10 +98,11 @@ class _ScalePlan:
         return found
 
     def _leaving(self, need: dict[str, int]) -> str:
-        """A device on its way out that the scheduler could still choose in place of one that stays; empty for none.
+        """Return why to wait for a leaving device that kube-scheduler could still choose, empty for
+        none.
 
-        One that the node cannot let go is not waited for: a held pod goes elsewhere, and a claim that was allocated
-        here has no other choice.
+        The plan does not wait for a device that the node cannot remove. A gated pod goes to another
+        node instead, and a claim that was allocated here has no other choice.
         """
         found = [r for r in self.snapshot.resources if r.model in need and leaving(r, self.snapshot)
                  and not stuck(r, self.snapshot)]
@@ -138,7 +146,9 @@ class _ScalePlan:
         return ""
 
     def _no_bar_room(self, model: DeviceModel, group: ClaimGroup) -> str:
-        """Why the devices of a model that have to come for a group have no room; empty when they have, or none come."""
+        """Return why the missing devices of a model have no room, empty if they have or none is
+        missing.
+        """
         if self.snapshot.bar_room is None:
             return ""
         need, room = group.need(), BarRoom(self.snapshot.bar_room, self.settings.bar_sizes)
@@ -184,7 +194,9 @@ class _ScalePlan:
                                                 claim.allocated_at, {"node": self.snapshot.name, "devices": devices}))
 
     def _say(self, group: ClaimGroup, waits_for: str) -> None:
-        """What a pod without a node waits for; nothing is written on its claims, which the scheduler allocates."""
+        """Record why a pod without a node waits. kube-scheduler allocates its claims, so nothing is
+        written to them.
+        """
         self.wait_reasons += [WaitReason(claim.key, waits_for, claim.allocated_at, {"node": self.snapshot.name})
                               for claim in group.claims]
 
@@ -225,7 +237,8 @@ class _ScalePlan:
         have = self.supply[name]
         free = [r for r in (*have.idle, *have.coming) if r.name not in self.chosen]
         free.sort(key=lambda r: r.idle_since)
-        # What does not fit those who wait stays until they are served: which device leaves is not decided here.
+        # Devices that do not fit the waiting claims stay until the claims are served. Another part
+        # of the plan decides which device leaves.
         serving = [r for r in free if r.name not in self.unfit]
         surplus = len(serving) - self.waiting[name]
         staying, due = kept(serving[:surplus], self.snapshot, self.settings) if surplus > 0 else (0, None)
@@ -242,8 +255,11 @@ class _ScalePlan:
         self._set_size(model, max(0, size), wanted, staying)
 
     def _ready(self, model: str) -> int:
-        """How many idle ones stay for claims to come. Those that claims here are about to take are made good where the
-        next pass over the floors says, from what there is then."""
+        """Return how many idle devices stay for future claims.
+
+        Claims of this node are about to take some of them. The next calculation of the minimums
+        replaces those.
+        """
         have, about = self.supply[model], self.waiting[model] + self.taken[model]
         kept = self.snapshot.prewarm.get(model, 0) if self.snapshot.machine else 0
         return max(0, kept - min(len(have.idle) + len(have.coming), about))
@@ -275,18 +291,20 @@ class _ScalePlan:
 def plan_scale(snapshot: NodeSnapshot, settings: Settings) -> Plan:
     """Decide for one node which claims are served, and how many devices it should have. Pure.
 
-    The actions: a condition for each claim that is preparing and can be decided (``MarkClaim``), the gate of each held
-    pod whose devices are there (``OpenGate``) or whose node cannot be served (``Unreserve``), the size of each model's
-    ComposabilityRequest (``SetSize``), and use stamps (``Touch``). ``wake_at`` is when a hold or a rest ends, in
-    seconds since the epoch. Claims of one pod are decided together, the oldest pod first.
+    The actions: a condition for each preparing claim that can be decided (``MarkClaim``), the gate
+    of each gated pod when its devices are ready (``OpenGate``) or its node cannot serve it
+    (``Unreserve``), the size of each model's ComposabilityRequest (``SetSize``), and use stamps
+    (``Touch``). ``wake_at`` is when a reservation or a rest period ends, in epoch seconds. Claims
+    of one pod are decided together, the oldest pod first.
 
-    Source: CoHDI's dynamic-device-scaler; KEP-5007 for the conditions.
+    Source: CoHDI's dynamic-device-scaler, and KEP-5007 for the conditions.
     """
     return _ScalePlan(snapshot, settings).plan()
 
 
 def plan_device_labels(snapshot: NodeSnapshot, settings: Settings) -> list[Action]:
-    """Labels that open the node to pools: one per model, taken away while the model cannot be attached there.
+    """Plan the labels that open the node to pools: one per model, removed while no device can be
+    attached.
 
     Source: CoHDI's dynamic-device-scaler, ``cohdi.io/<k8s-device-name>``.
     """
@@ -303,10 +321,11 @@ def plan_device_labels(snapshot: NodeSnapshot, settings: Settings) -> list[Actio
 
 
 def plan_fabric_label(snapshot: NodeSnapshot, settings: Settings) -> list[Action]:
-    """The labels that the publisher writes: ``cohdi.io/fabric`` ties the node to its fabric, and the limits of its
-    machine are in ``cohdi.io/<k8s-device-name>-size-min`` and ``-size-max``.
+    """Plan the labels of the publisher: the fabric of the node and the limits of its machine.
 
-    A limit that is none is no label; a model whose limits the CDI Manager does not tell is left as it is.
+    The labels are ``cohdi.io/fabric`` and ``cohdi.io/<k8s-device-name>-size-min`` and
+    ``-size-max``. A limit of None removes its label. If the CDI Manager reports no limits for a
+    model, its labels do not change.
 
     Source: CoHDI's composable-dra-driver.
     """
@@ -323,7 +342,9 @@ def _changed(snapshot: NodeSnapshot, wanted: dict[str, str | None], reason: str)
 
 
 def after(snapshot: NodeSnapshot, actions: Iterable[Action]) -> NodeSnapshot:
-    """The node as it will be once the sizes of a plan are written, so that the attaches that follow can be planned."""
+    """Return the node with the sizes of a plan written, so that the attaches that follow can be
+    planned.
+    """
     requests = {r.name: r for r in snapshot.requests}
     for action in actions:
         if isinstance(action, SetSize):

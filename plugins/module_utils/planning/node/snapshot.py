@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The frozen snapshot of one node that a plan is made from: plain values, no raw JSON, no clock, no I/O."""
+"""The frozen snapshot of one node from which a plan is made: plain values, no raw JSON, no clock,
+no I/O.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ UNREADABLE = "its annotation composable.infra/attach cannot be read"
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """A consumer of a claim (``status.reservedFor``)."""
+    """A pod that uses a claim (``status.reservedFor``)."""
 
     namespace: str
     name: str
@@ -25,8 +27,11 @@ class PodRef:
 
     @property
     def special_claim(self) -> str:
-        """By what the claim is known that the scheduler makes for the pod's extended resources (KEP-5004): it is made
-        anew in each cycle, with another uid. The namespace keeps others' claims from passing for it."""
+        """Return a stable key of the scheduler's claim for the pod's extended resources (KEP-5004).
+
+        The UID of that claim changes in every scheduling cycle. The namespace in the key keeps
+        claims of other namespaces apart.
+        """
         return f"{self.namespace}/{self.uid}"
 
 
@@ -42,23 +47,24 @@ class PoolResult:
 
     @property
     def pool_device(self) -> str:
-        """By what a ComposableResource names it."""
+        """Return the name that a ComposableResource records for it."""
         return f"{self.pool}/{self.device}"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An allocated claim that holds pool devices on a node.
+    """An allocated claim that holds pool devices on a node. Times are epoch seconds.
 
-    ``phase`` is CoHDI's device state: ``preparing``, ``reschedule``, ``failed`` or ``ready``; or ``gated`` for a claim
-    without an allocation whose pod is held until its devices are on this node (``allocated_at``: since when), or
-    ``requested`` for one whose pod waits for the scheduler, and for which the autoscaler's provider chose this node.
-    Times are seconds since the epoch. ``unfit``: ComposableResources of this node whose devices the scheduler would not
-    give to it, and why; ``given_up``: why it is served no more, after it was handed devices in vain.
+    ``phase`` is CoHDI's device state: ``preparing``, ``reschedule``, ``failed`` or ``ready``. Two
+    further phases are for claims without an allocation. ``gated``: the pod is gated until its
+    devices are on this node, and ``allocated_at`` is when it was gated. ``requested``: the pod
+    waits for kube-scheduler, and the autoscaler's provider chose this node.
 
-    ``direct``: it keeps the very devices that are attached for it. ``given``: those of its pool devices
-    (``<pool>/<device>``) that a ComposableResource of the node is. ``named``: idle ComposableResources that its pod was
-    planned with.
+    ``unfit``: ComposableResources of this node with devices that kube-scheduler would not allocate
+    to the claim. ``unfit_why``: the reason. ``given_up``: why it is served no more, after devices
+    were reserved for it in vain. ``direct``: it keeps the devices that are attached for it.
+    ``given``: its pool devices (``<pool>/<device>``) that have a ComposableResource of the node.
+    ``named``: idle ComposableResources with which its pod was planned.
     """
 
     uid: str
@@ -77,27 +83,32 @@ class Claim:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     def need(self) -> Counter[str]:
-        """Devices wanted per model of the CDI Manager; results of unknown pools are left out, and what it has been
-        given."""
+        """Return the number of devices needed per model of the CDI Manager.
+
+        Results of unknown pools and pre-assigned devices are left out.
+        """
         return Counter(r.model.cdi_model_name for r in self.results if r.model and r.pool_device not in self.given)
 
     def not_given(self, model: str) -> list[str]:
-        """Pool devices of a model that no device was attached for yet, where it keeps what it is given."""
+        """Return the pool devices of a model without an assigned device, if the handover is
+        ``direct``.
+        """
         return [r.pool_device for r in self.results if self.direct and r.model and r.model.cdi_model_name == model
                 and r.pool_device not in self.given]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeWork:
-    """What was done on the node about one device, as its hands wrote it down.
+    """The node operations on one device, as the node agent recorded them.
 
-    ``asked``: it was asked to let the device go. ``prepared``: driver bound, device touched, plugin told. ``removed``:
-    off the bus. ``last_step``: the last thing that was done, as evidence.py names it. ``trouble``: what went wrong, in
-    a sentence; ``fatal``: the device cannot be used on this node; ``warning``: it is used all the same.
+    ``asked``: the removal was requested. ``prepared``: driver bound, device touched, plugin
+    notified. ``removed``: off the bus. ``last_step``: the last step, as evidence.py names it.
+    ``trouble``: the problem, in a sentence. ``fatal``: the device cannot be used on this node.
+    ``warning``: the device is used in spite of the problem.
     """
 
     asked: bool = False
@@ -111,18 +122,24 @@ class NodeWork:
 
 @dataclass(frozen=True, slots=True)
 class ComposableResource:
-    """A ComposableResource on this node, with what its annotations say.
-
-    ``operation``: the handle by which an asynchronous CDI Manager knows its attach. ``visible``: a ResourceSlice of the
-    node shows the device or a part of it. ``usable``: it shows the whole device, and the node has done its part, so
-    that a pod can be given it. ``tainted``: the scheduler gives it to nobody any more.
-    ``doubt``: why nobody knows whether it was asked for (``FOREIGN``, ``UNREADABLE``), empty when it is known;
-    ``doubted_since``: when this process saw that first. ``reclaims``: the device that CoHDI's upstream syncer made it
-    for. ``pool_device``: as which pool device one claim has it, or is about to; no ResourceSlice of the node shows it
-    then, and it is ``usable`` when the node has done its part. ``shown_by``: DRA drivers that show the whole device.
-    ``also_on``: which other machine has the device, as the CDI Manager shows it; empty for none. ``departed``: how its
-    device has left the machine of a node that is gone, in a sentence, empty while it has not or not for long enough;
-    ``departed_at``: when it will be long enough, in seconds since the epoch.
+    """A ComposableResource on this node, with the values of its annotations. Times are epoch
+    seconds.
+    - ``operation``: handle of its attach at an asynchronous CDI Manager.
+    - ``visible``: a ResourceSlice of the node shows the device or a part of it.
+    - ``usable``: a ResourceSlice shows the whole device, and the node agent has done its work, so
+      that a pod can get it.
+    - ``tainted``: kube-scheduler allocates it to no claim any more.
+    - ``doubt``: why it is unknown whether the device was requested (``FOREIGN``, ``UNREADABLE``),
+      else empty.
+    - ``doubted_since``: when this process first noticed that.
+    - ``reclaims``: the device for which CoHDI's upstream syncer made it.
+    - ``pool_device``: the pool device that it is, or will be, for one claim. No ResourceSlice of
+      the node shows it then, and it is ``usable`` after the node agent's work.
+    - ``shown_by``: DRA drivers that publish the whole device.
+    - ``also_on``: another machine with the same device at the CDI Manager, else empty.
+    - ``departed``: how its device left the machine of a node that is gone, in a sentence. Empty if
+      it has not, or not for long enough.
+    - ``departed_at``: when it will be long enough.
     """
 
     name: str
@@ -164,7 +181,11 @@ class ComposableResource:
 
     @property
     def rivalry(self) -> str:
-        """Why no pod can be given it though a ResourceSlice shows it: two claims, or two machines, could have it."""
+        """Return why no pod can get the device although a ResourceSlice shows it, else an empty
+        text.
+
+        The reason is that two claims, or two machines, could have the device.
+        """
         if self.also_on:
             return (f"the CDI Manager shows {self.serial or self.name} on {self.also_on} too, so two machines could "
                     "use it; detach it from one of them")
@@ -176,28 +197,33 @@ class ComposableResource:
 
     @property
     def assignable(self) -> bool:
-        """Whether it can become a pool device: nobody can have been shown the device, for it is not there yet."""
+        """Return whether it can become a pool device: it has no device yet that a slice could have
+        shown.
+        """
         return not (self.device_uid or self.pool_device or self.taken or self.deleting or self.reclaims or self.doubt)
 
     @property
     def taken(self) -> bool:
-        """Whether a claim uses the device, or it is kept for one that is about to."""
+        """Return whether a claim uses the device, or the device is reserved for a claim."""
         return bool(self.used_by) or self.hold_alive
 
     @property
     def idle_since(self) -> float:
-        """When it was last used or handed over; a device never used counts from its creation."""
+        """Return when the device was last used or handed over. A device never used counts from its
+        creation.
+        """
         return max(self.last_used, self.held_since, self.created)
 
 
 @dataclass(frozen=True, slots=True)
 class ComposabilityRequest:
-    """A ComposabilityRequest for this node. ``lacks``: what of ``other_spec`` the node does not have, in a sentence.
+    """A ComposabilityRequest for this node.
 
-    ``nodeless``: it names no node; ``size`` is the share of this one, and nobody but its author changes its own.
-    ``type``: as CoHDI calls the kind of devices. ``return_idle``: devices that have been idle since before that moment
-    need not stay, in seconds since the epoch. ``claims``: uids of those that its size was set for, as far as that was
-    written down.
+    ``lacks``: what of ``other_spec`` the node lacks, in a sentence. ``nodeless``: it names no node.
+    ``size`` is then the share of this node, and only its author changes the size of the object.
+    ``type``: the kind of devices in CoHDI's terms. ``return_idle``: devices that have been idle
+    since before this moment, in epoch seconds, need not stay. ``claims``: recorded UIDs of the
+    claims for which its size was set.
     """
 
     name: str
@@ -215,22 +241,32 @@ class ComposabilityRequest:
 
 @dataclass(frozen=True, slots=True)
 class NodeSnapshot:
-    """One node at one moment.
+    """One node at one moment. Times are epoch seconds.
 
-    ``machine`` and ``fabric`` are None when the CDI Manager knows no machine for the node; ``problem`` then says why.
-    ``attached`` maps device uid to model for all that the manager shows on the machine, None when it was not read.
-    ``owned``: those that a ComposableResource has; ``leaving``: those of them that one of another node has, which is
-    being deleted: they were detached there, and the answer was lost. ``other_requests`` are ComposabilityRequests that
-    name no node and were not planned yet. ``blocked`` maps a model to the reason why it cannot be attached here for
-    now. ``unread``: a fresh reading of the machine was needed and could not be had. ``over_quota``: by uid, why the
-    namespace of a claim may not have its devices. ``no_hands``: why nobody can do the node's part now, empty when
-    somebody can. ``fabric_seen``: the CDI Manager was seen once by this process. ``may_release``: False while pods are
-    held that an earlier process may have attached devices for. ``lost``: why its node is certainly out of use, empty
-    when it is not; ``lost_at``: when it will count as that, in seconds since the epoch. ``not_lost``: why a node that
-    has been gone for long enough may still be in use, empty where that is not in the way. ``last_machine``: which one a
-    node had that is gone now. ``sizes``: by model, the smallest and largest number of devices that the CDI Manager
-    allows on the machine; a number that is None is not limited. ``prewarm``: by model, how many idle devices stay.
-    ``bar_room``: bytes of memory windows (BARs) that the devices may have together, None where that is not known.
+    - ``machine``, ``fabric``: None if the CDI Manager has no machine for the node. ``problem`` then
+      says why.
+    - ``attached``: model by device UID of everything on the machine, None if the machine was not
+      read.
+    - ``owned``: devices that a ComposableResource has.
+    - ``leaving``: owned devices of another node's resource that is being deleted. They were
+      detached there, and the reply was lost.
+    - ``other_requests``: ComposabilityRequests that name no node and are not planned yet.
+    - ``blocked``: by model, why it cannot be attached here for now.
+    - ``unread``: the machine had to be read again, and the read failed.
+    - ``over_quota``: by claim UID, why its namespace may not have the devices.
+    - ``no_hands``: why no node agent can work now, empty if it can.
+    - ``fabric_seen``: this process has polled the CDI Manager at least once.
+    - ``may_release``: False while there are gated pods for which an earlier process may have
+      attached devices.
+    - ``lost``: why the node is certainly out of use, else empty. ``lost_at``: when it will count as
+      lost.
+    - ``not_lost``: why a node that has been gone for long enough may still be in use, else empty.
+    - ``last_machine``: machine of a node that is gone now.
+    - ``sizes``: by model, smallest and largest number of devices that the CDI Manager allows on the
+      machine. None is no limit.
+    - ``prewarm``: by model, how many idle devices stay.
+    - ``bar_room``: bytes of memory windows (BARs) that all devices may have together, None if
+      unknown.
     """
 
     name: str
@@ -262,34 +298,43 @@ class NodeSnapshot:
     bar_room: int | None = None
 
     def forced(self, resource: ComposableResource) -> bool:
-        """Whether the device leaves whatever is found: by its own word, or by that of its ComposabilityRequest now."""
+        """Return whether the detach of the device is forced, by its own spec or that of its
+        ComposabilityRequest.
+        """
         return resource.force_detach or any(r.force_detach for r in self.requests if r.name == resource.request)
 
     def live(self, model: str) -> list[ComposableResource]:
-        """ComposableResources of a model that are not being deleted."""
+        """Return the ComposableResources of a model that are not being deleted."""
         return [r for r in self.resources if r.model == model and not r.deleting]
 
     def request(self, model: str) -> ComposabilityRequest | None:
-        """The ComposabilityRequest for a model and this node alone, the first name when there are several."""
+        """Return the ComposabilityRequest of a model for this node alone, the first by name if
+        there are several.
+        """
         found = [r for r in self.requests if r.model == model and not (r.deleting or r.nodeless)]
         return min(found, key=lambda r: r.name) if found else None
 
     def return_idle(self, model: str) -> float:
-        """Since before when an idle device of a model need not stay here, in seconds since the epoch; 0.0 for never."""
+        """Return the moment before which idle devices of a model need not stay, in epoch seconds,
+        0.0 for never.
+        """
         return max((r.return_idle for r in self.requests if r.model == model), default=0.0)
 
     def elsewhere(self, model: str) -> int:
-        """Devices of a model here that belong to requests which name no node: they are in no other request's size."""
+        """Return how many devices of a model here belong to requests that name no node.
+
+        No other request counts them in its size.
+        """
         nodeless = {r.name for r in self.requests if r.nodeless} | self.other_requests
         return sum(r.request in nodeless for r in self.live(model))
 
     def models(self) -> list[str]:
-        """Every model that something on this node speaks of, sorted."""
+        """Return every model of the resources, requests and claims of this node, sorted."""
         seen = {r.model for r in self.resources} | {r.model for r in self.requests}
         for claim in self.claims:
             seen.update(claim.need())
         return sorted(seen)
 
     def with_requests(self, requests: tuple[ComposabilityRequest, ...]) -> NodeSnapshot:
-        """The same node as it will be once these requests are written (for plans that look ahead)."""
+        """Return the same node with these requests, for plans that look ahead."""
         return replace(self, requests=requests)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node already has of one model, sorted by what can be done with it."""
+"""The devices of one model on a node, sorted by what can be done with them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class Supply:
 
     @property
     def bound(self) -> int:
-        """Devices that somebody has: in use, or handed to a claim that is about to take them."""
+        """Return the number of devices that a claim uses or that are reserved for a claim."""
         return len(self.used) + len(self.held)
 
 
 def supply(snapshot: NodeSnapshot, model: str, settings: Settings) -> Supply:
-    """Sort the live resources of a model. A resource whose device cannot be used yet counts as coming.
+    """Sort the live resources of a model. A resource counts as coming while its device cannot be
+    used.
 
-    One of CoHDI's upstream syncer gets no device.
+    A resource of CoHDI's upstream syncer without a device is left out, because it gets none.
     """
     used, held, idle, coming = [], [], [], []
     for resource in snapshot.live(model):
@@ -55,27 +56,28 @@ def _rested(resource: ComposableResource, now: float, settings: Settings) -> boo
 
 
 def stays(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
-    """True for a device that cannot be given back, since nobody can remove it on the node."""
+    """Return whether a device cannot be returned because no node agent can remove it."""
     on_node = bool(resource.device_uid or resource.asked)
     return bool(snapshot.no_hands) and on_node and not (snapshot.forced(resource) or snapshot.lost)
 
 
 def leaving(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
-    """True for a device on its way out that the scheduler could still give to a claim."""
+    """Return whether a device is leaving and kube-scheduler could still allocate it to a claim."""
     going = resource.node_work.asked or resource.state == DELETING or not snapshot.no_hands
     return resource.deleting and resource.visible and going and not (resource.tainted or resource.used_by)
 
 
 def stuck(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
-    """True for one of these that its node cannot let go now."""
+    """Return whether a leaving device cannot be removed from its node now."""
     work = resource.node_work
     return leaving(resource, snapshot) and bool((work.trouble and not work.warning) or snapshot.no_hands)
 
 
 def stuck_device(snapshot: NodeSnapshot, models: Collection[str]) -> str:
-    """Why no pod may be sent to the node for a device of these models, in a sentence; empty when it may.
+    """Return why no pod may go to the node for a device of these models, empty if it may.
 
-    What keeps the device is told on its ComposableResource only: it may be a process of another tenant.
+    Only the ComposableResource names the process that keeps the device, because it may belong to
+    another tenant.
     """
     found = next((r for r in snapshot.resources if r.model in models and stuck(r, snapshot)), None)
     if found is None:
@@ -84,18 +86,19 @@ def stuck_device(snapshot: NodeSnapshot, models: Collection[str]) -> str:
 
 
 def _may_go(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
-    """True for one that cannot be attached, and for one that the autoscaler's provider lets go."""
+    """Return whether the device cannot be attached, or the autoscaler's provider allows its return.
+    """
     lacking = not resource.device_uid and resource.model in snapshot.blocked
     return lacking or resource.idle_since < snapshot.return_idle(resource.model)
 
 
 def kept(surplus: list[ComposableResource], snapshot: NodeSnapshot, settings: Settings) -> tuple[int, float | None]:
-    """How many devices that nobody wants stay attached for now, and when the first of them is due.
+    """Return how many unneeded devices stay attached for now, and when the first of them is due.
 
-    A device stays for ``device_no_removal_duration`` after its last use, and until the end of its use is written
-    down; one whose attach is under way stays until the CDI Manager has answered; one that nobody can remove on the
-    node stays until somebody can; one that cannot be attached does not stay at all, nor one of a node that is lost, nor
-    one that was idle before the moment that the autoscaler's provider wrote down.
+    A device stays for ``device_no_removal_duration`` after its last use, and until the end of its
+    use is recorded. It also stays while its attach is in flight, and while no node agent can remove
+    it. It does not stay if it cannot be attached, if its node is lost, or if it was idle before the
+    moment that the autoscaler's provider recorded.
     """
     staying, due = 0, []
     for resource in surplus:

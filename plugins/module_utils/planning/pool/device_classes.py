@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which DeviceClasses the devices of a pool would break.
+"""Find the DeviceClasses that the devices of a pool would break.
 
-The scheduler's allocator stops with an error at a device for which a selector gives one, such as ``no such key: type``.
-A pool of such devices would keep every pod of the class from every node of the pool, also from devices that fit.
+kube-scheduler's allocator stops with an error at a device for which a selector returns an error,
+such as ``no such key: type``. A pool of such devices would keep every pod of the class from every
+node of the pool, even from devices that fit.
+
 Source: ``DeviceMatches`` in ``k8s.io/dynamic-resource-allocation/cel/compile.go``.
 """
 
@@ -21,19 +23,23 @@ Json = Mapping[str, t.Any]
 
 
 def pool_device(model: DeviceModel) -> DeviceFacts:
-    """What a selector finds on a device of the model's pools: the ``dra-attributes`` of its row, and nothing else."""
+    """Return the attributes of a device of the model's pools: only the ``dra-attributes`` of its
+    row.
+    """
     named = {name if "/" in name else f"{model.driver_name}/{name}": value for name, value in model.attributes.items()}
     return DeviceFacts(model.driver_name, named, {}, complete=True)
 
 
 def class_failures(model: DeviceModel, classes: Iterable[Json]) -> dict[str, str]:
-    """The error that each DeviceClass (by name) would certainly give for the model's pool devices."""
+    """Return by DeviceClass name the error that it would certainly return for the model's pool
+    devices.
+    """
     return {item["metadata"]["name"]: error for item in classes
             if (error := first_error(_selectors(item), model))}
 
 
 def refusal(model: DeviceModel, classes: Iterable[Json]) -> str:
-    """Why no pool of the model may be published, in a sentence; empty when it may."""
+    """Return why no pool of the model may be published, in a sentence, empty if it may."""
     found = class_failures(model, classes)
     said = "; ".join(f"DeviceClass {name} would fail on it: {error}" for name, error in sorted(found.items()))
     if not said:
@@ -42,9 +48,10 @@ def refusal(model: DeviceModel, classes: Iterable[Json]) -> str:
 
 
 def first_error(selectors: Iterable[str], model: DeviceModel) -> str:
-    """The error that selectors certainly give for the model's pool devices, in CEL's words; empty when there is none.
+    """Return the error that selectors certainly return for the model's pool devices, empty for
+    none.
 
-    They are tried in order, and the first that does not hold ends the trial.
+    The error is in CEL's words. Selectors are tried in order until the first that is not true.
     """
     device = pool_device(model)
     for expression in selectors:

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Free devices of the fabric as ResourceSlices: which device names a pool shows, in how many slices.
+"""Plan the ResourceSlices of a pool: the names of its devices, and how many slices hold them.
 
-A pool shows what the scheduler may still promise plus what it has promised and not yet moved on from. A device that
-was attached for a claim leaves the free count while the claim still holds its pool device, so the pool does not
-change until the claim moves to the node's own slice: one change per claim, and never a promised device withdrawn.
+A pool shows the devices that kube-scheduler may still allocate, and those that it has allocated and
+that claims still hold. When a device is attached for a claim, the free count falls but the claim
+still holds its pool device. The pool therefore does not change until the claim moves to the node's
+own slice. There is one change per claim, and an allocated device is never withdrawn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FAILURE_CONDITIONS = ("FabricDeviceReschedule", "FabricDeviceFailed")
 
 @dataclass(frozen=True, slots=True)
 class PoolSlice:
-    """A published slice of a pool; ``spec`` is None when only its devices' names are known."""
+    """A published slice of a pool. ``spec`` is None if only the names of its devices are known."""
 
     name: str
     generation: int
@@ -38,9 +39,10 @@ class PoolSlice:
 class PoolSnapshot:
     """One pool at one moment.
 
-    ``free`` is the manager's count, ``promised`` the names that claims hold, ``reserved`` how many devices are wanted
-    for pods that our gate holds, ``arrived`` for how many of both the device is attached already and waits on its node.
-    ``kept``: names of devices that claims have on their nodes, with the handover direct; they stay as they are.
+    ``free``: count of the CDI Manager. ``promised``: names that claims hold. ``reserved``: number
+    of devices wanted for gated pods. ``arrived``: how many devices of both are attached already and
+    wait on their nodes. ``kept``: names of devices that claims have on their nodes with the
+    handover ``direct``. These names do not change.
     """
 
     model: DeviceModel
@@ -54,13 +56,16 @@ class PoolSnapshot:
 
     @property
     def name(self) -> str:
-        """Pool name."""
+        """Return the name of the pool."""
         return self.model.pool(self.fabric)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """Slices to write in order, and to delete after them. ``write`` maps an existing name, or a number, to a spec."""
+    """Slices to write in order, and slices to delete after that.
+
+    ``replace`` maps the name of an existing slice to its new spec.
+    """
 
     pool: str
     reason: str
@@ -72,12 +77,15 @@ class PoolPlan:
 
     @property
     def empty(self) -> bool:
-        """True when the pool is as it should be."""
+        """Return whether the pool needs no change."""
         return not (self.replace or self.create or self.delete)
 
 
 def device_names(snapshot: PoolSnapshot) -> list[str]:
-    """Names that the pool should show: all that claims have, and the lowest others, in order of their number."""
+    """Return the names that the pool should show, sorted by number.
+
+    These are all names that claims have, then the lowest other names.
+    """
     room = max(0, snapshot.free - max(0, len(snapshot.promised) + snapshot.reserved - snapshot.arrived))
     names, number = set(snapshot.promised | snapshot.kept), 0
     while room > 0:
@@ -97,10 +105,10 @@ def _number(name: str) -> tuple[int, str]:
 def plan_pool(snapshot: PoolSnapshot, settings: Settings) -> PoolPlan:
     """Decide how the slices of a pool must change. Pure.
 
-    Nothing changes while the set of devices and today's configuration are what the slices show; the plan is then
-    ``empty``. Else every slice is written in a new generation.
+    While the slices show the current devices and configuration, the plan is ``empty``. Otherwise
+    every slice is written in a new generation.
 
-    Source: ResourceSlice of resource.k8s.io/v1; KEP-5007 for the binding conditions.
+    Source: ResourceSlice of ``resource.k8s.io/v1``, and KEP-5007 for the binding conditions.
     """
     names = device_names(snapshot)
     newest = max((s.generation for s in snapshot.slices), default=0)
@@ -133,7 +141,10 @@ def _complete(slices: tuple[PoolSlice, ...], current: list[PoolSlice]) -> bool:
 
 
 def _current(item: PoolSlice, snapshot: PoolSnapshot, settings: Settings) -> bool:
-    """True when labels and attributes are those of today's configuration; what a server may drop is not compared."""
+    """Return whether labels and attributes match the current configuration.
+
+    Fields that a server may drop are not compared.
+    """
     if item.spec is None:
         return True
     wanted = slice_spec(snapshot, settings, item.devices, item.generation, item.count)
@@ -142,7 +153,9 @@ def _current(item: PoolSlice, snapshot: PoolSnapshot, settings: Settings) -> boo
 
 
 def _described(spec: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Quantities as numbers: the API server writes 1024Mi as 1Gi."""
+    """Return attributes and capacities by device, capacities as numbers, since the API server
+    writes 1024Mi as 1Gi.
+    """
     return {d["name"]: (d.get("attributes") or {}, {name: quantity(value["value"]) for name, value
                                                     in (d.get("capacity") or {}).items()})
             for d in spec.get("devices") or []}
@@ -150,9 +163,11 @@ def _described(spec: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def slice_spec(snapshot: PoolSnapshot, settings: Settings, names: Iterable[str], generation: int,
                count: int) -> dict[str, t.Any]:
-    """Spec of a ResourceSlice (resource.k8s.io/v1) as composable-dra-driver publishes it.
+    """Return the spec of a ResourceSlice (``resource.k8s.io/v1``) as composable-dra-driver
+    publishes it.
 
-    A claim keeps its pool device with the handover direct, so only nodes that do not have another driver may get one.
+    With the handover ``direct`` a claim keeps its pool device. Nodes with the label of another
+    driver are then excluded.
     """
     model = snapshot.model
     others = model.other_driver_names if settings.is_direct(model.cdi_model_name) else ()

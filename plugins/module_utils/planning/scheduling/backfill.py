@@ -1,13 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Backfill protection: what is withheld for a pod or group that waits, so that those behind it do not take it.
+"""Backfill protection: withhold devices for a waiting pod or group from the pods behind it.
 
-The queue goes on past a pod that cannot be served yet (backfilling, as batch schedulers call it). Small pods behind a
-large one could then take every device that becomes free, and the large one would starve. So the node that comes nearest
-to serving it is withheld for it: its idle and coming devices, free devices of its fabric, places for the devices that
-are still missing, and room for the pod. Of idle devices on other nodes of the fabric as many are withheld as are
-missing; nobody uses them, so they return to the fabric. The number of missing devices can therefore only fall.
+The queue continues past a pod that cannot be served yet, as batch schedulers do (backfilling).
+Small pods behind a large one could then take every device that becomes free, and the large pod
+would starve. The node that is nearest to serving it is therefore withheld for it: the node's idle
+and coming devices, free devices of its fabric, places for the devices that are still missing, and
+room for the pod. On other nodes of the fabric as many idle devices are withheld as are missing.
+They stay unused and return to the fabric, so the number of missing devices can only fall.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from .scoring import kind
 
 @dataclass(slots=True)
 class _Offer:
-    """What a node could give now. ``missing``: devices by model; ``shortfall``: those and the ones over its limits."""
+    """The devices that a node could give now.
+
+    ``missing``: missing devices by model. ``shortfall``: number of missing devices and of devices
+    over the node's limits.
+    """
 
     node: NodeState
     takes: dict[str, Take] = field(default_factory=dict)
@@ -34,14 +39,15 @@ class _Offer:
 
     @property
     def fabric(self) -> int:
-        """Of the node."""
+        """Return the fabric of the node, -1 for none."""
         return -1 if self.node.facts.fabric is None else self.node.facts.fabric
 
 
 def withhold_for(state: CycleState, pod: QueuedPod, candidates: tuple[str, ...]) -> None:
-    """Withhold for a waiting pod what the best of the candidates can give.
+    """Withhold for a waiting pod the devices of the best candidate.
 
-    ``candidates``: names of nodes that suit the pod and at most lack devices (``FeasibilityCheck.candidates``).
+    ``candidates``: names of nodes that suit the pod and at most lack devices
+    (``FeasibilityCheck.candidates``).
     """
     offers = [_offer(state, node, pod) for node in _different([state.nodes[name] for name in candidates])]
     if not offers:
@@ -53,7 +59,9 @@ def withhold_for(state: CycleState, pod: QueuedPod, candidates: tuple[str, ...])
 
 
 def _different(nodes: Iterable[NodeState]) -> list[NodeState]:
-    """Of nodes that are alike the first by name: they would be offered the same."""
+    """Return one node of each set of equal nodes, the first by name, since equal nodes offer the
+    same.
+    """
     found: dict[object, NodeState] = {}
     for node in nodes:
         alike = kind(node) or node.facts.name
@@ -64,9 +72,10 @@ def _different(nodes: Iterable[NodeState]) -> list[NodeState]:
 
 
 def wait_for_returning(state: CycleState, pods: Sequence[tuple[QueuedPod, tuple[str, ...]]]) -> bool:
-    """Whether all that pods lack is on its way back to the fabric; it is promised to them then, and nodes are withheld.
+    """Return whether all devices that pods lack are returning to the fabric. If so, promise them.
 
-    ``pods``: each with its candidates. Of several pods nothing is withheld, since they may share nodes.
+    ``pods``: each with its candidates. For one pod its node is withheld. For several pods none is,
+    since they may share nodes.
     """
     found: list[_Offer] = []
     left = Counter(state.returning)
@@ -86,7 +95,7 @@ def wait_for_returning(state: CycleState, pods: Sequence[tuple[QueuedPod, tuple[
 
 
 def _returns(offer: _Offer, returning: Counter[tuple[str, int]]) -> bool:
-    """Whether what is missing comes back, and no limit of the node is in the way."""
+    """Return whether the missing devices are returning, and the limits of the node allow them."""
     missing = {model: n for model, n in offer.missing.items() if n}
     within = offer.shortfall == sum(missing.values())
     return bool(missing) and within and all(returning[model, offer.fabric] >= n for model, n in missing.items())
@@ -103,10 +112,10 @@ def _offer(state: CycleState, node: NodeState, pod: QueuedPod) -> _Offer:
 
 
 def _add_request(offer: _Offer, state: CycleState, request: DeviceRequest) -> None:
-    """Add a request by its first alternative, with the model of which there is most."""
+    """Add a request by its first alternative, with the model of which most devices can be had."""
     node, alternative = offer.node, request.alternatives[0]
     if not alternative.attachable or (alternative.shared and not node.facts.places.keys() - {BAR_ROOM}):
-        offer.shortfall += alternative.count  # nothing that could be attached would do
+        offer.shortfall += alternative.count  # no device that could be attached fits
         return
 
     def reachable(model: str) -> int:
@@ -126,7 +135,7 @@ def _add_request(offer: _Offer, state: CycleState, request: DeviceRequest) -> No
 
 
 def _withhold_elsewhere(state: CycleState, node: NodeState, model: str, missing: int) -> None:
-    """Withhold idle devices of other nodes of the fabric, so that they become free."""
+    """Withhold idle devices of other nodes of the fabric, so that they return to the fabric."""
     for name in sorted(state.nodes):
         other = state.nodes[name]
         if missing <= 0:

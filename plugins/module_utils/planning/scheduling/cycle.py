@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster while one plan is made: what the pods placed so far have taken of nodes, devices and the fabric.
+"""The state of the cluster during one plan: the room, devices and fabric that placed pods have
+taken.
 
-As kube-scheduler's ``CycleState`` and its snapshot of the cache, to which pods are assumed and forgotten.
+This corresponds to kube-scheduler's ``CycleState`` and its snapshot of the cache, in which pods are
+assumed and forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ from .snapshot import IdleDevice, NodeFacts, Placement, SchedulingSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Devices of one model taken on a node: idle ones by name, ``coming`` ones, and ``fresh`` ones to be attached."""
+    """Devices of one model taken on a node.
+
+    ``idle``: idle devices. ``coming``: number of devices that are being attached. ``fresh``: number
+    of devices to attach.
+    """
 
     idle: tuple[IdleDevice, ...] = ()
     coming: int = 0
@@ -32,17 +38,18 @@ class Take:
 
     @property
     def count(self) -> int:
-        """How many devices."""
+        """Return the number of devices."""
         return len(self.idle) + self.coming + self.fresh
 
 
 Takes = Mapping[str, Take]
-"""By model."""
+"""Takes by model."""
 
 
 @dataclass(slots=True)
 class ModelStock:
-    """What is left of one model on one node; the fields are those of ``snapshot.Stock``."""
+    """The remaining devices of one model on one node. The fields are those of ``snapshot.Stock``.
+    """
 
     idle: list[IdleDevice]
     coming: int
@@ -50,14 +57,14 @@ class ModelStock:
     limit: int
 
     def remove(self, take: Take) -> None:
-        """Devices are taken."""
+        """Take devices."""
         names = {device.name for device in take.idle}
         self.idle = [device for device in self.idle if device.name not in names]
         self.coming -= take.coming
         self.bound += take.count
 
     def put_back(self, take: Take) -> None:
-        """Devices are not taken after all."""
+        """Undo ``remove``."""
         self.idle.extend(take.idle)
         self.coming += take.coming
         self.bound -= take.count
@@ -65,12 +72,13 @@ class ModelStock:
 
 @dataclass(slots=True)
 class NodeState:
-    """One node while a plan is made.
+    """One node during a plan.
 
-    ``requested``, ``pods`` and ``ports``: of all pods on it; ``last_chosen``: seconds since the epoch, for
-    ``roundrobin``; ``bound``: devices of all models that are in use or taken. ``touched``: something of it was taken.
-    ``placements``: those of earlier plans that it was made with, ``assumed``: their pods that ``info`` does not count,
-    and ``promised``: devices that have to be attached for them, by (model, fabric).
+    ``requested``, ``pods``, ``ports``: of all pods on it. ``last_chosen``: epoch seconds, for
+    ``roundrobin``. ``bound``: devices of all models that are in use or taken. ``touched``:
+    something of the node was taken. ``placements``: placements of earlier plans that the state was
+    made with. ``assumed``: their pods that ``info`` does not count. ``promised``: devices to attach
+    for them, by (model, fabric).
     """
 
     facts: NodeFacts
@@ -86,10 +94,10 @@ class NodeState:
     assumed: list[PodInfo] = field(default_factory=list)
     promised: Counter[tuple[str, int]] = field(default_factory=Counter)
     kind: tuple[tuple[object, ...] | None] | None = None
-    """What scoring makes of its facts, once it was asked."""
+    """Cached result of ``scoring.kind``, None until it is first needed."""
 
     def stock(self, model: str) -> ModelStock:
-        """What is left of a model."""
+        """Return the remaining stock of a model."""
         if model not in self.stocks:
             stock = self.facts.stock.get(model)
             self.stocks[model] = (ModelStock(list(stock.idle), stock.coming, stock.bound, stock.limit) if stock
@@ -97,34 +105,39 @@ class NodeState:
         return self.stocks[model]
 
     def present_models(self) -> set[str]:
-        """Models of which the node has something, or will have."""
+        """Return the models of which the node has or will have devices."""
         taken = {m for m, s in self.stocks.items() if s.bound or s.idle or s.coming}
         return taken | self.facts.present | {m for m, s in self.facts.stock.items() if s.bound or s.idle or s.coming}
 
     def devices(self, taken: Takes) -> Counter[str]:
-        """Devices by model that the node has or will have; ``taken``: besides, by the same pod."""
+        """Return the devices by model that the node has or will have.
+
+        ``taken``: further devices of the same pod.
+        """
         stocks = {model: self.stock(model) for model in {*self.facts.stock, *self.stocks}}
         found = Counter({model: len(s.idle) + s.coming + s.bound for model, s in stocks.items()})
         found.update({model: take.fresh for model, take in taken.items()})
         return found
 
     def load(self) -> float:
-        """The larger of the shares of cpu and of memory that are requested."""
+        """Return the larger of the requested shares of CPU and memory."""
         offered = self.info.allocatable
         return max((self.requested.get(r, 0) / offered[r] for r in ("cpu", "memory") if offered.get(r)), default=0.0)
 
     def filter_room(self, pod: PodInfo, extended: frozenset[str] = frozenset()) -> str:
-        """Why the node has no room for the pod's requests and host ports; empty when it has. ``extended``: resources
-        that devices serve."""
+        """Return why the node has no room for the pod's requests and host ports, empty if it has.
+
+        ``extended``: resources that devices serve.
+        """
         reason = filter_resources(pod.requests, self.requested, self.pods, self.info.allocatable, extended)
         return reason or (filter_ports(pod.ports, self.ports) if pod.ports else "")
 
 
 class CycleState:
-    """All nodes and the free devices of the fabrics. The snapshot it is made from stays as it is.
+    """All nodes, and the free devices of the fabrics. The snapshot does not change.
 
-    ``changed``: names of nodes in the order of their changes; ``unreserved``: how often something was given back;
-    ``totals``: all devices by model and fabric, whoever has them.
+    ``changed``: names of nodes in the order of their changes. ``unreserved``: how often something
+    was given back. ``totals``: all devices by model and fabric, taken or not.
     """
 
     def __init__(self, snapshot: SchedulingSnapshot, cache: ParseCache) -> None:
@@ -155,9 +168,10 @@ class CycleState:
             self._assume(node, placement, cache)
 
     def _assume(self, node: NodeState, placement: Placement, cache: ParseCache) -> None:
-        """Take what a placement of an earlier plan still waits for: idle devices that it names come first.
+        """Take the devices that a placement of an earlier plan still waits for. Named idle devices
+        come first.
 
-        Its pod counts on the node, unless it is nominated there and so counted already.
+        Its pod counts on the node, unless it is nominated to the node and so counted already.
         """
         node.last_chosen = max(node.last_chosen, placement.since)
         needs: dict[str, int] = {}
@@ -178,9 +192,10 @@ class CycleState:
 
     def replace_node(self, facts: NodeFacts, placements: tuple[Placement, ...], last_placed: float,
                      cache: ParseCache) -> None:
-        """The node as it is now, in place of what the state has of it; all that was taken or withheld there is undone.
+        """Replace a node by its present facts, and undo all that was taken or withheld on it.
 
-        Its Node object is the same as before. ``free`` is the caller's, who knows what other nodes were promised.
+        Its Node object must be the same as before. The caller sets ``free``, because only the
+        caller knows what was promised to other nodes.
         """
         old, info = self.nodes[facts.name], cache.node(facts)
         stays = set(info.pods)
@@ -196,7 +211,9 @@ class CycleState:
         self.changed.append(facts.name)
 
     def renew_fabric(self, snapshot: SchedulingSnapshot) -> None:
-        """What is free and what returns is now as in the snapshot, whose nodes the state has."""
+        """Take free and returning devices from the snapshot, which must have the nodes of this
+        state.
+        """
         self.totals.subtract(self._fabric)
         self._fabric = _on_fabric(snapshot)
         self.totals.update(self._fabric)
@@ -208,7 +225,7 @@ class CycleState:
         self.unreserved += any(n > before.get(key, 0) for key, n in self.free.items())
 
     def reserve(self, node: NodeState, pod: PodInfo, takes: Takes) -> None:
-        """Put a pod and its devices onto a node."""
+        """Put a pod and its devices on a node."""
         self._take_devices(node, takes)
         self._count_room(node, pod, 1)
         self._count_pod(node, pod, 1)
@@ -217,7 +234,7 @@ class CycleState:
         self._changed(node)
 
     def unreserve(self, node: NodeState, pod: PodInfo, takes: Takes, last_chosen: float) -> None:
-        """Take back what ``reserve`` did; ``last_chosen``: of the node before that."""
+        """Undo ``reserve``. ``last_chosen``: value of the node before that."""
         for model, take in takes.items():
             node.stock(model).put_back(take)
             node.bound -= take.count
@@ -229,7 +246,8 @@ class CycleState:
         self._changed(node)
 
     def withhold(self, node: NodeState, pod: PodInfo | None, takes: Takes, missing: Mapping[str, int]) -> None:
-        """Withhold devices, places for ``missing`` devices of each model, and room, for a pod that waits.
+        """Withhold devices, places for ``missing`` devices of each model, and room for a waiting
+        pod.
 
         Terms about other pods do not count the pod, since it is not on the node.
         """
@@ -241,16 +259,16 @@ class CycleState:
         self._changed(node)
 
     def other_pods_matter(self, pod: PodInfo) -> bool:
-        """Whether terms of this pod about others, or of others about it, have to be looked at."""
+        """Return whether this pod has terms about other pods, or other pods have terms about it."""
         return pod.has_pod_terms or bool(self.interpod_affinity.existing_terms(pod))
 
     def available(self, node: NodeState, model: str) -> int:
-        """Devices of a model that the node's fabric could still attach."""
+        """Return how many devices of a model the node's fabric can still attach."""
         fabric = node.facts.fabric
         return max(0, self.free.get((model, fabric), 0)) if fabric is not None else 0
 
     def total(self, node: NodeState, model: str) -> int:
-        """All devices of a model on the node's fabric, whoever has them."""
+        """Return the number of all devices of a model on the node's fabric, taken or not."""
         return self.totals[model, node.facts.fabric] if node.facts.fabric is not None else 0
 
     def _changed(self, node: NodeState) -> None:
@@ -277,7 +295,7 @@ class CycleState:
             node.ports.append(port) if change > 0 else node.ports.remove(port)
 
     def _count_pod(self, node: NodeState, pod: PodInfo, change: int) -> None:
-        """Terms about other pods see that the pod came or left."""
+        """Count a pod that came or left in the terms about other pods."""
         node.assumed.append(pod) if change > 0 else node.assumed.remove(pod)
         self._see_pod(node, pod, change)
 
@@ -292,7 +310,7 @@ class CycleState:
 
 
 def placements_by_node(snapshot: SchedulingSnapshot) -> dict[str, tuple[Placement, ...]]:
-    """The snapshot's placements, by the name of their node."""
+    """Return the snapshot's placements by node name."""
     found: dict[str, list[Placement]] = {}
     for placement in snapshot.placements:
         found.setdefault(placement.node, []).append(placement)
@@ -305,14 +323,14 @@ def _node_state(facts: NodeFacts, info: NodeInfo, last_placed: float) -> NodeSta
 
 
 def _on_fabric(snapshot: SchedulingSnapshot) -> Counter[tuple[str, int]]:
-    """Devices that no node has or asked for: free ones, and those on their way back."""
+    """Return the devices on no node and requested for none: free and returning ones."""
     found: Counter[tuple[str, int]] = Counter(snapshot.free)
     found.update(snapshot.returning)
     return found
 
 
 def _devices(facts: NodeFacts) -> dict[tuple[str, int], int]:
-    """Devices that are attached to a node or asked for it."""
+    """Return the devices that are attached to a node or requested for it."""
     if facts.fabric is None:
         return {}
     return {(model, facts.fabric): len(stock.idle) + stock.coming + stock.bound
@@ -320,7 +338,7 @@ def _devices(facts: NodeFacts) -> dict[tuple[str, int], int]:
 
 
 def _outstanding(stock: ModelStock, n: int, named: set[str]) -> Take:
-    """``n`` devices for a placement that was decided before: limits are not asked."""
+    """Take ``n`` devices for a placement of an earlier plan, without a check of limits."""
     n = max(0, n)
     idle = sorted(stock.idle, key=lambda device: device.name not in named)[:n]
     coming = min(n - len(idle), max(0, stock.coming))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the demand of each waiting pod once, as long as the pod, its claims and what they refer to are the same."""
+"""Read the demand of each waiting pod once, until the pod, its claims or their classes change."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from .framework.quantity import BadQuantity
 from .snapshot import GatedPod, Json, SchedulingSettings, SchedulingSnapshot
 
 SPARE = 64
-"""So many entries more than needed are kept before a cache is emptied."""
+"""Number of surplus entries before a cache is emptied."""
 
 
 class DemandReader:
-    """Valid for one set of models, samples, DeviceClasses and settings. ``of_groups``: models that pods of groups get
-    though others do not."""
+    """Reads demands for one set of models, samples, DeviceClasses and settings.
+
+    ``of_groups``: models that only pods of groups get.
+    """
 
     def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json],
                  of_groups: frozenset[str] = frozenset()) -> None:
@@ -36,12 +38,12 @@ class DemandReader:
 
     @classmethod
     def for_snapshot(cls, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
-        """A new one."""
+        """Return a new reader for a snapshot and settings."""
         catalogue = Catalogue(settings.models, snapshot.samples, snapshot.excluded)
         return cls(catalogue, frozenset(settings.device_classes), snapshot.classes, snapshot.of_groups)
 
     def copy(self) -> DemandReader:
-        """An independent one that knows the same; the known values are shared, since they never change."""
+        """Return an independent copy. Cached values are shared, since they never change."""
         other = DemandReader(self.catalogue.copy(), self.served, self.classes, self.of_groups)
         other._known = self._known.copy()
         other._claims = self._claims.copy(other._claims.requests)
@@ -49,14 +51,14 @@ class DemandReader:
         return other
 
     def is_for(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> bool:
-        """Whether it would read the same for this snapshot and these settings."""
+        """Return whether the reader is valid for this snapshot and these settings."""
         classes = snapshot.classes
         same = self.classes.keys() == classes.keys() and all(self.classes[n] is c for n, c in classes.items())
         return (same and self.served == frozenset(settings.device_classes) and self.of_groups == snapshot.of_groups
                 and self.catalogue.made_from(settings.models, snapshot.samples, snapshot.excluded))
 
     def read(self, pod: GatedPod) -> Demand | str:
-        """What the pod demands, or why that is not supported."""
+        """Return the demand of the pod, or why it is not supported."""
         uid, objects = pod.raw["metadata"]["uid"], (pod.raw, *pod.claims.values())
         known = self._known.get(uid)
         if known is None or len(known[0]) != len(objects) or any(map(operator.is_not, known[0], objects)):
@@ -75,9 +77,9 @@ class DemandReader:
         return replace(demand, extended=extended_resources(pod.raw, self._resources)) if special else demand
 
     def forget(self, waiting: Iterable[str], devices: int) -> None:
-        """Forget what is gone once it is the larger part.
+        """Forget entries that are gone once they are the larger part.
 
-        ``waiting``: uids of the pods that wait; ``devices``: how many idle devices there are.
+        ``waiting``: UIDs of the waiting pods. ``devices``: number of idle devices.
         """
         live = set(waiting)
         if len(self._known) > 2 * len(live) + SPARE:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which pods can be planned at all. One that uses a feature that is not modelled here is let go, with the reason."""
+"""Decide which pods can be planned. A pod with a feature that is not modeled here is released with
+the reason.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ NUMERIC_OPERATORS = ("Lt", "Gt")
 
 
 def unsupported_feature(pod: Json, extended: bool) -> str:
-    """What of a raw pod rules it out, whatever the nodes are; empty when nothing does.
+    """Return which feature of a raw pod excludes it on any nodes, empty for none.
 
     ``extended``: whether it requests an extended resource that a DeviceClass serves.
     """
@@ -41,7 +43,7 @@ def _volumes(spec: Json) -> str:
 
 
 def _groups(spec: Json) -> str:
-    """The scheduler's own gang scheduling (KEP-4671), and claims that belong to such a group."""
+    """Exclude kube-scheduler's own gang scheduling (KEP-4671), and claims of such a group."""
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
         return "it belongs to a PodGroup of the scheduler's own gang scheduling"
     for claim in spec.get("resourceClaims") or ():
@@ -52,7 +54,9 @@ def _groups(spec: Json) -> str:
 
 
 def _node_features(spec: Json) -> str:
-    """What only nodes with a declared feature may run (KEP-5328; Kubernetes 1.36 and later)."""
+    """Exclude features that only nodes with a declared feature run (KEP-5328, Kubernetes 1.36 and
+    later).
+    """
     if spec.get("hostNetwork") and spec.get("hostUsers") is False:
         return "it uses the host's network and a user namespace"
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))

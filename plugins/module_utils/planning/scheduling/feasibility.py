@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which nodes are feasible for a pod, as kube-scheduler would find, and what it would say of the others."""
+"""Find the nodes that are feasible for a pod, as kube-scheduler would, and its reasons against the
+others.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ GROUP_TOO_LARGE = Rejection("can serve it, but not together with the other pods 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why no node serves a pod. As ``FitError`` and ``Diagnosis`` of kube-scheduler's ``framework/types.go``.
+    """Why no node serves a pod. As ``FitError`` and ``Diagnosis`` of kube-scheduler's
+    ``framework/types.go``.
 
-    ``text``: one sentence; ``counts``: nodes by reason; ``resolvable``: some node only lacks devices that others have.
+    ``text``: one sentence. ``counts``: nodes by reason. ``resolvable``: some node lacks only
+    devices that others have.
     """
 
     text: str
@@ -35,13 +39,17 @@ class Diagnosis:
 
 
 class FeasibilityCheck:
-    """Filters and scores nodes for the pods of one cycle; what is equal for several pods is computed once.
+    """Filters and scores nodes for the pods of one cycle. Results that are equal for several pods
+    are shared.
 
-    Arguments: ``state``: the cluster with what was reserved so far; it is only read. ``supplier``: finds devices on a
-    node. ``policy``: ``samenode``, ``differentnode`` or ``roundrobin``.
-    Source: ``findNodesThatFitPod`` and ``prioritizeNodes`` in kube-scheduler's ``schedule_one.go``, with the default
-    plugins of Kubernetes 1.34 to 1.36. Filters whose answer no other pod changes (NodeUnschedulable, TaintToleration,
-    NodeAffinity) run once per node signature, devices once per demand, and the others for every pod.
+    Arguments: ``state``: the cluster with the reservations so far, which is only read.
+    ``supplier``: finds devices on a node. ``policy``: ``samenode``, ``differentnode`` or
+    ``roundrobin``.
+
+    Source: ``findNodesThatFitPod`` and ``prioritizeNodes`` in kube-scheduler's ``schedule_one.go``,
+    with the default plugins of Kubernetes 1.34 to 1.36. Filters with a result that no other pod
+    changes (NodeUnschedulable, TaintToleration, NodeAffinity) run once per node signature, devices
+    once per demand, and the others for every pod.
     """
 
     def __init__(self, state: CycleState, supplier: Supplier, policy: str) -> None:
@@ -50,11 +58,15 @@ class FeasibilityCheck:
         self._scored: dict[tuple[str, int], ScoredNodes] = {}
 
     def best(self, pod: QueuedPod) -> tuple[NodeState, Allocation] | None:
-        """The best feasible node with the devices to take there; None when no node is feasible."""
+        """Return the best feasible node with the devices to take there, None if no node is
+        feasible.
+        """
         return self._scored_nodes(pod).best(self._pod_filter(pod))
 
     def diagnose(self, pod: QueuedPod) -> Diagnosis:
-        """Why no node is feasible now. Where no node has the devices, room is not looked at node by node."""
+        """Return why no node is feasible now. If no node has the devices, room is not checked for
+        each node.
+        """
         scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod)
         scored.refresh()
         lacking_devices = (name for name, rejection in scored.rejections.items() if not rejection.unresolvable)
@@ -67,7 +79,9 @@ class FeasibilityCheck:
         return Diagnosis(summary(counts, len(self.state.nodes)), counts, resolvable)
 
     def candidates(self, pod: QueuedPod) -> tuple[str, ...]:
-        """Nodes that have the devices, or will have them when others give theirs back, and suit the pod otherwise."""
+        """Return nodes that suit the pod and have the devices, or will have them when others return
+        theirs.
+        """
         scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod)
         scored.refresh()
         unresolvable = {name for name, rejection in scored.rejections.items() if rejection.unresolvable}
@@ -75,11 +89,13 @@ class FeasibilityCheck:
                      if not reasons[name] and name not in unresolvable and not check(node))
 
     def forget(self, *, simple: bool) -> None:
-        """Forget what was computed of nodes and demands; ``simple``: of simple demands too."""
+        """Forget cached results of nodes and demands. ``simple``: simple demands too."""
         self._scored = {key: scored for key, scored in self._scored.items() if scored.demand.simple and not simple}
 
     def _pod_filter(self, queued: QueuedPod) -> Callable[[NodeState], str]:
-        """The filters whose answer depends on the pods that are on nodes: room, host ports, terms about other pods."""
+        """Return the filters that depend on pods on the nodes: room, host ports, terms about other
+        pods.
+        """
         pod, extended = queued.info, queued.demand.extended
         if not self.state.other_pods_matter(pod):
             return lambda node: node.filter_room(pod, extended)
@@ -97,7 +113,7 @@ class FeasibilityCheck:
         return check_all
 
     def _reasons(self, pod: PodInfo) -> dict[str, str]:
-        """By node, why the pod can never be there as the node is now; empty where it can."""
+        """Return by node why the pod can never be there as the node is now, empty if it can."""
         if pod.node_signature not in self._node_reasons:
             self._node_reasons[pod.node_signature] = {
                 name: filter_node(pod, info) for name, info in self.state.infos.items()}
@@ -112,7 +128,7 @@ class FeasibilityCheck:
 
 
 def filter_node(pod: PodInfo, node: NodeInfo) -> str:
-    """The filters that look at the node object alone; empty when the pod passes."""
+    """Run the filters that read only the Node object. Return an empty text if the pod passes."""
     spec = pod.raw["spec"]
     tolerations = spec.get("tolerations") or ()
     return (filter_unschedulable(node.unschedulable, tolerations) or filter_taints(node.taints, tolerations)
@@ -120,6 +136,8 @@ def filter_node(pod: PodInfo, node: NodeInfo) -> str:
 
 
 def summary(counts: Mapping[str, int], total: int) -> str:
-    """Like the scheduler's: ``0/5 nodes: 2 had untolerated taint {a: b}, 3 had no free A100 on fabric 1``."""
+    """Return a text like kube-scheduler's: ``0/5 nodes: 2 had untolerated taint {a: b}, 3 had no
+    free A100 on fabric 1``.
+    """
     parts = [f"{n} {reason}" for reason, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     return f"0/{total} nodes: {', '.join(parts)}" if parts else "the cluster has no nodes"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What users read: why a node was chosen, why a pod is let go, and what a claim waits for."""
+"""Texts for users: why a node was chosen, why a pod is released, and why a claim waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from .supply import Allocation
 
 
 def placement_reason(node: str, allocation: Allocation) -> str:
-    """Why a node was chosen: ``node n has room and 3 x A100 (2 idle on one switch, NUMA node 0, 1 to be attached)``."""
+    """Return why a node was chosen: ``node n has room and 3 x A100 (2 idle on one switch, NUMA node
+    0, 1 to be attached)``.
+    """
     parts = []
     for model, take in sorted(allocation.takes().items()):
         near = where([device.device for device in take.idle])
@@ -28,7 +30,10 @@ def placement_reason(node: str, allocation: Allocation) -> str:
 
 
 def requested_devices(pods: Iterable[QueuedPod]) -> str:
-    """What pods request: ``2 x A100``, or ``1 x A100 or T4``; of several alternatives the count of the first."""
+    """Return the devices that pods request: ``2 x A100``, or ``1 x A100 or T4``.
+
+    The count is that of the first alternative.
+    """
     counts: Counter[str] = Counter()
     for pod in pods:
         for request in pod.demand.requests:
@@ -38,18 +43,20 @@ def requested_devices(pods: Iterable[QueuedPod]) -> str:
 
 
 def unschedulable_reason(entry: QueueEntry, diagnosis: Diagnosis) -> str:
-    """Why pods are let go that no node can serve."""
+    """Return why pods that no node can serve are released."""
     group = f" for group {entry.group}" if entry.group else ""
     return f"{requested_devices(entry.pods)}{group}: {diagnosis.text}"
 
 
 def returning_reason(entry: QueueEntry, diagnosis: Diagnosis) -> str:
-    """What pods wait for whose devices are on their way back to the fabric."""
+    """Return why pods wait for devices that are returning to the fabric."""
     return f"{unschedulable_reason(entry, diagnosis)}; devices are on their way back to the fabric"
 
 
 def waiting_reasons(entry: QueueEntry, diagnosis: Diagnosis, position: int, total: int) -> list[WaitReason]:
-    """For each claim of pods that wait for devices, what it waits for and its place among all that wait."""
+    """Return for each claim of waiting pods the missing devices and its position among all waiting
+    pods.
+    """
     whole = f" for all {len(entry.pods)} pods of group {entry.group}" if entry.group else " on a node"
     text = f"{requested_devices(entry.pods)}{whole}, position {position} of {total}: {diagnosis.text}"
     return [WaitReason(f"{pod.gated.ref.namespace}/{name}", text, pod.gated.since,
@@ -58,12 +65,17 @@ def waiting_reasons(entry: QueueEntry, diagnosis: Diagnosis, position: int, tota
 
 
 def pending_reasons(pod: GatedPod, reason: str) -> list[WaitReason]:
-    """For each claim of a pod that cannot be planned yet, why; a claim that does not exist is named by its pod."""
+    """Return for each claim of a pod why the pod cannot be planned yet.
+
+    A claim that does not exist is named after its pod.
+    """
     ref = pod.ref
     return [WaitReason(f"{ref.namespace}/{name}", reason, pod.since, {"pod": ref.name}) for name in _claim_names(pod)]
 
 
 def _claim_names(pod: GatedPod) -> list[str]:
-    """Names of its claims; a pod without any waits for the one that the scheduler makes of its extended resources."""
+    """Return the names of its claims. A pod without claims waits for that of its extended
+    resources.
+    """
     names = [claim["metadata"]["name"] if claim else f"{pod.ref.name}-{name}" for name, claim in pod.claims.items()]
     return names or [f"{pod.ref.name}-extended-resources"]

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How near the devices of one claim are to each other, from what their entries in the ResourceSlice say.
+"""Compute how near the devices of one claim are to each other, from their entries in the
+ResourceSlice.
 
-Which devices a claim gets is kube-scheduler's choice: the first that fit, in the order of the slice. So nothing is
-chosen here; nodes are compared by what a claim would get on them.
+kube-scheduler chooses the devices of a claim: the first that fit, in the order of the slice. This
+module chooses nothing. It compares nodes by the devices that a claim would get there.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ STANDARD = "resource.kubernetes.io"
 _NUMA = ("numaNode", "numa")
 ONE_SWITCH, ONE_ROOT, ONE_NUMA_NODE, FAR = range(4)
 Distance = tuple[int, int]
-"""How far apart the devices are, then the lanes of the narrowest link, negative; the lowest is the best."""
+"""How far apart the devices are, then the negative number of lanes of the narrowest link. The
+lowest is best.
+"""
 NEAREST: Distance = (ONE_SWITCH, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a device is; None for what its entry does not say. ``width``: lanes of its link."""
+    """Place of a device. Values are None if the entry does not have them. ``width``: lanes of its
+    link.
+    """
 
     switch: str | None
     root: str | None
@@ -33,20 +38,25 @@ class Place:
 
     @classmethod
     def of(cls, device: Json) -> Place:
-        """From an entry of a ResourceSlice; the standard attributes, or those of the device's driver."""
+        """Read an entry of a ResourceSlice: the standard attributes, or those of the device's
+        driver.
+        """
         said = {name.rpartition("/")[2]: value for name, value in (device.get("attributes") or {}).items()}
         numa = next((int(said[name]["int"]) for name in _NUMA if "int" in said.get(name, {})), None)
         return cls(said.get("switch", {}).get("string"), said.get("pcieRoot", {}).get("string"), numa, _width(device))
 
 
 def distance(devices: Sequence[Json]) -> Distance:
-    """How far these devices are apart; one device is near itself. What is not known counts as far."""
+    """Return how far these devices are apart. One device is near itself. Unknown places count as
+    far.
+    """
     narrowest = min((_width(device) or 0 for device in devices), default=0)
     return ONE_SWITCH if len(devices) < 2 else _rank([Place.of(device) for device in devices]), -narrowest
 
 
 def _width(device: Json) -> int | None:
-    """Lanes of its link; only our own driver tells them."""
+    """Return the lanes of the device's link. Only the DRA driver of this collection publishes them.
+    """
     found = (device.get("attributes") or {}).get("linkWidth", {}).get("int")
     return None if found is None else int(found)
 
@@ -65,7 +75,10 @@ def _same(values: Iterable[str | int | None]) -> bool:
 
 
 def where(devices: Sequence[Json]) -> str:
-    """Where several devices are, such as ``on one switch, NUMA node 0``; empty for one, and where nothing is known."""
+    """Return where several devices are, such as ``on one switch, NUMA node 0``.
+
+    Return an empty text for one device, and if nothing is known.
+    """
     places = [Place.of(device) for device in devices]
     if len(places) < 2:
         return ""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plan for held pods is told of a node, from what the node's own plan is made from."""
+"""Build the facts of a node for the plan of gated pods from the snapshot of the node's own plan."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ from ..settings import DeviceModel, Settings
 from .snapshot import IdleDevice, Json, NodeFacts, Stock
 
 Shown = tuple[tuple[str, int], Json, str, str]
-"""Where a device stands in the node's ResourceSlices (slice, place), its entry there, the slice's driver, and its UUID
-where the entry is one for all that are alike."""
+"""Position of a device in the node's ResourceSlices (slice, place), its entry, the slice's driver,
+and its UUID.
+
+The UUID is set only if one entry stands for all equal devices.
+"""
 Entry = Callable[[ComposableResource], "Shown | None"]
 
 
 def node_facts(snapshot: NodeSnapshot, raw: Json, pods: Sequence[Json], settings: Settings,
                entry: Entry, places: Mapping[str, str | int]) -> NodeFacts:
-    """One node. A device of a placement that still waits counts as idle or coming; the planner takes it off."""
+    """Return the facts of one node.
+
+    A device of a placement that still waits counts as idle or coming. The planner subtracts it.
+    """
     if snapshot.machine is None:
         return NodeFacts(snapshot.name, raw, pods, problem=snapshot.problem)
     present = frozenset({r.model for r in snapshot.resources} | {r.model for r in snapshot.requests if r.size > 0})
@@ -35,7 +41,7 @@ def node_facts(snapshot: NodeSnapshot, raw: Json, pods: Sequence[Json], settings
 
 
 def nodes_driver(raw: Json) -> str:
-    """The DRA driver that the label of a node names, empty for none."""
+    """Return the DRA driver in the label of a node, empty for none."""
     return str((raw["metadata"].get("labels") or {}).get(DRIVER_LABEL) or "")
 
 
@@ -48,14 +54,16 @@ def _stock(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings, entry
     coming = [r for r in live if not (r.usable and r.device_uid) and not r.taken and r not in overdue]
     taken = [r for r in live if r.taken or r in overdue]
     promised = sum(c.need()[model.cdi_model_name] for c in snapshot.claims if c.phase == PREPARING)
-    # What the pool has promised to claims goes to nobody else: idle ones go first.
+    # Devices that the pool promised to claims go to no other pod, idle devices first.
     idle, coming = idle[promised:], coming[max(0, promised - len(idle)):]
     shown = sorted(((found, r.name) for r in idle if (found := entry(r))), key=lambda each: (each[0][0], each[1]))
-    # the scheduler takes the first that fit
+    # kube-scheduler takes the first devices that fit
     devices = [IdleDevice(name, device, driver, uuid) for (_place, device, driver, uuid), name in shown]
     return Stock(tuple(devices), len(coming), len(taken) + promised, limit)
 
 
 def _overdue(resource: ComposableResource, since: float) -> bool:
-    """Asked for so long ago that nobody counts on it any more; it still takes a place."""
+    """Return whether the attach timed out. The device is then not supply, but still occupies a
+    place.
+    """
     return not (resource.usable or resource.taken) and 0.0 < resource.asked < since

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was read of raw objects stays known from plan to plan, since raw objects are never changed in place."""
+"""Keep parsed objects from plan to plan. Raw objects never change in place, so identity shows a
+change.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from .snapshot import Json, NodeFacts, SchedulingSettings, SchedulingSnapshot
 
 
 class ParseCache:
-    """Pods, nodes and demands as they were read. A plan is the same with and without it; only its time differs.
+    """Parsed pods, nodes and demands. The plan is the same without the cache and only takes longer.
 
-    Not thread-safe: one plan at a time may use it. Whoever plans beside another, such as a forecast beside a live
-    engine, uses a ``copy()`` of its own; taking one is safe at any time, since all that is shared is never changed.
-    It keeps raw objects alive; ``forget`` bounds how many.
+    Not thread-safe: one plan at a time may use it. A concurrent planner, such as a forecast beside
+    a live engine, uses its own ``copy()``. A copy is safe at any time, since shared values never
+    change. The cache keeps raw objects alive. ``forget`` limits their number.
     """
 
     def __init__(self) -> None:
@@ -31,21 +33,26 @@ class ParseCache:
         self._demand_reader: DemandReader | None = None
 
     def copy(self) -> ParseCache:
-        """An independent cache that knows the same; costs about as much as copying a dict with an entry per pod."""
+        """Return an independent copy. The cost is about that of copying a dict with an entry per
+        pod.
+        """
         other, reader = ParseCache(), self._demand_reader
         other._pods, other._nodes = self._pods.copy(), self._nodes.copy()
         other._demand_reader = None if reader is None else reader.copy()
         return other
 
     def pod(self, raw: Json) -> PodInfo:
-        """A raw pod as the filters read it. Raises BadQuantity."""
+        """Return a raw pod as the filters read it. Raise BadQuantity."""
         known = self._pods.get(raw["metadata"]["uid"])
         if known is None or known.raw is not raw:
             known = self._pods[raw["metadata"]["uid"]] = PodInfo.from_raw(raw)
         return known
 
     def node(self, facts: NodeFacts) -> NodeInfo:
-        """A node and its pods as the filters read them; a node of which an amount cannot be read offers nothing."""
+        """Return a node and its pods as the filters read them.
+
+        A node with an invalid quantity offers nothing.
+        """
         known = self._nodes.get(facts.name)
         if known is None or not _read_from(known, facts):
             try:
@@ -62,19 +69,22 @@ class ParseCache:
                         bool(spec.get("unschedulable")), self._alike.amounts(offered), self._infos(pods))
 
     def _infos(self, pods: Sequence[Json]) -> tuple[PodInfo, ...]:
-        """Pods on a node; of those that are decoded only for this nothing but what is read stays."""
+        """Return the pods on a node. Pods that are decoded only for this keep only their parsed
+        fields.
+        """
         if isinstance(pods, tuple):
             return tuple(self.pod(pod) for pod in pods)
         return tuple(self._alike.placed(PodInfo.from_raw(pod)) for pod in pods)
 
     def demand_reader(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
-        """The reader of demands; a new one when models, samples, classes or settings are not those of the last."""
+        """Return the reader of demands, a new one if models, samples, classes or settings changed.
+        """
         if self._demand_reader is None or not self._demand_reader.is_for(snapshot, settings):
             self._demand_reader = DemandReader.for_snapshot(snapshot, settings)
         return self._demand_reader
 
     def forget(self, snapshot: SchedulingSnapshot) -> None:
-        """Forget what is not in the snapshot once that is the larger part."""
+        """Forget objects that are not in the snapshot once they are the larger part."""
         if len(self._nodes) > 2 * len(snapshot.nodes) + 8:
             self._nodes = {name: info for name, info in self._nodes.items() if name in snapshot.nodes}
         live = sum(len(f.pods) for f in snapshot.nodes.values()) + len(snapshot.waiting) + len(snapshot.placements)
@@ -86,7 +96,7 @@ class ParseCache:
 
 
 def _read_from(info: NodeInfo, facts: NodeFacts) -> bool:
-    """Whether it was read from this node object and these pod objects."""
+    """Return whether the info was parsed from this Node object and these pod objects."""
     if info.raw is not facts.raw or len(info.raw_pods) != len(facts.pods):
         return False
     return info.raw_pods is facts.pods or all(a is b for a, b in zip(info.raw_pods, facts.pods, strict=True))

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for pods that our scheduling gate holds: a node with devices, or why a pod is let go or waits.
+"""The plan for gated pods: a node with devices, or why a pod is released or waits.
 
-As ``scheduleOne`` of kube-scheduler's ``schedule_one.go``, for the whole queue in one cycle.
+This corresponds to ``scheduleOne`` of kube-scheduler's ``schedule_one.go``, for the whole queue in
+one cycle.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .supply import Allocation, Supplier
 
 @dataclass(frozen=True, slots=True)
 class _Reserved:
-    """A pod that was put onto a node. ``last_chosen``: of the node before that."""
+    """A pod that was put on a node. ``last_chosen``: value of the node before that."""
 
     pod: QueuedPod
     node: NodeState
@@ -32,7 +33,10 @@ class _Reserved:
 
 
 class QueuePlanner:
-    """One plan for the queue; collects what is decided. ``feasibility``: of a state that is as the snapshot says."""
+    """One plan for the queue. Collects the decisions.
+
+    ``feasibility``: of a state that matches the snapshot.
+    """
 
     def __init__(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings, feasibility: FeasibilityCheck,
                  queue: SchedulingQueue) -> None:
@@ -48,7 +52,7 @@ class QueuePlanner:
         self.waiting: list[tuple[QueueEntry, Diagnosis]] = []
 
     def plan(self) -> SchedulingPlan:
-        """Schedule every entry of the queue, and say what becomes of every other pod."""
+        """Schedule every entry of the queue, and decide about every other pod."""
         for pod, reason in self.queue.unsupported:
             self.releases.append(Release(pod.ref, reason, unschedulable=False))
         for entry in self.queue.in_turn(self.state.interpod_affinity):
@@ -63,7 +67,8 @@ class QueuePlanner:
                               min(self.queue.wake_at, default=None))
 
     def _wait_unseen(self, entry: QueueEntry) -> None:
-        """Nobody knows what can be served before the fabric was seen; that is waited for, but not for ever."""
+        """Wait for the first poll of the fabric until the hold time is over, then release the pods.
+        """
         until = self._until(entry)
         if self.snapshot.now < until:
             self._pend(entry, until, self.snapshot.unseen)
@@ -72,17 +77,17 @@ class QueuePlanner:
             self.releases += [Release(pod.gated.ref, reason, unschedulable=True) for pod in entry.pods]
 
     def _try_schedule(self, entry: QueueEntry) -> None:
-        """What goes wrong with one entry is its own trouble: it is let go, and the others are planned as before."""
+        """Schedule an entry. If it raises, release its pods, and plan the others as before."""
         try:
             self._schedule(entry)
         except Exception as error:
             self.releases += [Release(pod.gated.ref, unreadable(error), unschedulable=False) for pod in entry.pods]
 
     def _schedule(self, entry: QueueEntry) -> None:
-        """Place an entry, or say why not.
+        """Place an entry, or record why not.
 
-        What failed once fails again, since nodes only become fuller during a plan. Where terms about other pods matter
-        that is so until the next pod is placed.
+        An entry like one that failed fails too, since nodes only become fuller during a plan. If
+        terms about other pods matter, this is true only until the next pod is placed.
         """
         among_pods = any(self.state.other_pods_matter(pod.info) for pod in entry.pods)
         signature = frozenset(Counter(
@@ -102,14 +107,19 @@ class QueuePlanner:
             self.placements += [self._placement(each, entry.group) for each in result]
 
     def _failed(self, entry: QueueEntry, diagnosis: Diagnosis, among_pods: bool) -> None:
-        """Others like it fail as well; once one of them waits without a promise, and nothing returns that could be
-        promised to another, they only wait."""
+        """Record a failed entry. Skip equal entries if it waits without promised devices.
+
+        Equal entries are skipped only if no returning device is left that could be promised to
+        them.
+        """
         waits = self._unserved(entry, diagnosis)
         if waits and not among_pods and not any(self.state.returning.values()):
             self.queue.skip(entry)
 
     def _beyond_share(self, entry: QueueEntry, reserved: list[_Reserved]) -> str:
-        """Why the namespace has to wait for these devices; empty when it need not, then they are counted."""
+        """Return why the namespace must wait for these devices. If it need not, count them and
+        return an empty text.
+        """
         takes = [(model, take) for each in reserved for model, take in each.allocation.takes().items()]
         more: Counter[str] = Counter()
         for model, take in takes:
@@ -131,7 +141,9 @@ class QueuePlanner:
             self.state.unreserve(each.node, each.pod.info, each.allocation.takes(), each.last_chosen)
 
     def _reserve(self, entry: QueueEntry) -> list[_Reserved] | Diagnosis:
-        """Reserve a node for each pod of an entry, the largest demands first; when one fails, all are unreserved."""
+        """Reserve a node for each pod of an entry, the largest demands first. If one fails, undo
+        all.
+        """
         reserved: list[_Reserved] = []
         complete = False
         try:
@@ -162,10 +174,12 @@ class QueuePlanner:
                          messages.placement_reason(node, allocation))
 
     def _unserved(self, entry: QueueEntry, diagnosis: Diagnosis) -> bool:
-        """Let the pods go, or have them wait for devices; True when they wait, and nothing is promised to them.
+        """Release the pods, or let them wait for devices. Return whether they wait without promised
+        devices.
 
-        Of the entries that wait for the same models the first is protected from those behind it, and one of each
-        namespace at most: no tenant has idle devices of many models withheld.
+        Among the entries that wait for the same models the first is protected from those behind it.
+        Each namespace has at most one protected entry, so that no tenant makes the plan withhold
+        idle devices of many models.
         """
         if self._waits_for_returning(entry, diagnosis):
             return False
@@ -185,7 +199,9 @@ class QueuePlanner:
         return True
 
     def _waits_for_returning(self, entry: QueueEntry, diagnosis: Diagnosis) -> bool:
-        """Devices on their way back to the fabric are supply with a time; they are waited for, but not for ever."""
+        """Return whether the entry waits for returning devices. It waits no longer than the hold
+        time.
+        """
         until = self._until(entry)
         if not diagnosis.resolvable or self.snapshot.now >= until or not any(self.state.returning.values()):
             return False
@@ -195,7 +211,11 @@ class QueuePlanner:
         return True
 
     def _waits_for_inventory(self, entry: QueueEntry, diagnosis: Diagnosis) -> bool:
-        """Nobody knows what cannot be served while the inventory may lack devices. Wait for it, but not for ever."""
+        """Return whether the entry waits because the inventory may lack devices.
+
+        Whether devices exist for the entry is then uncertain. It waits no longer than the hold
+        time.
+        """
         models = {model for pod in entry.pods for model in pod.demand.models}
         why = next((self.snapshot.unsure[model] for model in sorted(models & self.snapshot.unsure.keys())), "")
         until = self._until(entry)
@@ -205,7 +225,8 @@ class QueuePlanner:
         return True
 
     def _until(self, entry: QueueEntry) -> float:
-        """Until when the pods of an entry wait for what their plan lacks, in seconds since the epoch."""
+        """Return until when the pods of an entry wait for what their plan lacks, in epoch seconds.
+        """
         return min(pod.gated.held_since for pod in entry.pods) + self.settings.hold_timeout
 
     def _pend(self, entry: QueueEntry, until: float, reason: str) -> None:
@@ -215,17 +236,23 @@ class QueuePlanner:
 
 def plan_placements(snapshot: SchedulingSnapshot, settings: SchedulingSettings,
                     cache: ParseCache | None = None) -> SchedulingPlan:
-    """Decide for every waiting pod that has no placement yet: a node and its devices, a release, or a wait.
+    """Decide for every waiting pod without a placement: a node and its devices, a release, or a
+    wait.
 
-    Arguments: ``snapshot``: the cluster, its times in seconds since the epoch. ``settings``: ``planning.settings`` or
-    anything with the same fields. ``cache``: saves reading the same raw objects again; it is the only thing that is
-    changed, and changes no plan. It must not be in use by another plan at the same time; see ``ParseCache.copy``.
-    Result: the plan. The same snapshot and settings always give the same plan, whatever is in the cache.
-    Errors: none for what the cluster holds: what cannot be read or is not supported becomes a release with its reason,
-    and a node whose amounts cannot be read offers nothing.
-    Source: a pod gets a node only where kube-scheduler 1.34 to 1.36 would accept it with its default plugins
-    (``pkg/scheduler/framework/plugins``, one file each in ``filters``; KEP-4381 for claims). Pods are taken by priority
-    and age; no pod is preempted.
+    Arguments: ``snapshot``: the cluster, with times in epoch seconds. ``settings``:
+    ``planning.settings`` or an object with the same fields. ``cache``: saves parsing the same raw
+    objects again. Only the cache changes, and it changes no plan. No other plan may use it at the
+    same time, see ``ParseCache.copy``.
+
+    Result: the plan. The same snapshot and settings always give the same plan, whatever is in the
+    cache.
+
+    Errors: none for objects of the cluster. An invalid or unsupported object becomes a release with
+    its reason, and a node with invalid quantities offers nothing.
+
+    Source: a pod gets a node only if kube-scheduler 1.34 to 1.36 would accept it with its default
+    plugins (``pkg/scheduler/framework/plugins``, one file each in ``filters``, and KEP-4381 for
+    claims). Pods are taken by priority and age, and no pod is preempted.
     """
     cache = cache if cache is not None else ParseCache()
     reader = cache.demand_reader(snapshot, settings)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which waiting pods are planned, and in which order. As the PreEnqueue plugins and the queue of kube-scheduler."""
+"""The waiting pods that are planned, in order. As the PreEnqueue plugins and the queue of
+kube-scheduler.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,20 @@ from .parse_cache import ParseCache
 from .snapshot import GATE, GatedPod, PodGroup, SchedulingSnapshot
 
 CLAIM_TIMEOUT = 30.0
-"""Seconds until a pod is let go whose claim nobody creates."""
+"""Seconds until a pod is released because its claim was not created."""
 MAX_REASON = 200
 SIZE_RULE = "the annotation composable.infra/group-size must be a whole number from 1 to 9999"
 Signature = tuple[object, ...]
 
 
 def unreadable(error: Exception) -> str:
-    """Why a pod is let go that could not be judged."""
+    """Return why a pod that could not be judged is released."""
     return f"it could not be judged: {type(error).__name__}: {error}"[:MAX_REASON]
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedPod:
-    """A pod that can be planned, with what the filters read of it and what it demands."""
+    """A pod that can be planned, with its parsed fields and its demand."""
 
     gated: GatedPod
     info: PodInfo
@@ -40,18 +42,22 @@ class QueuedPod:
 
     @property
     def priority(self) -> int:
-        """Of the pod."""
+        """Return the priority of the pod, at most ``HIGHEST_PRIORITY``."""
         return min(int(self.gated.raw["spec"].get("priority") or 0), HIGHEST_PRIORITY)
 
     @property
     def signature(self) -> Signature:
-        """Equal for pods that get the same answers where no terms about other pods matter (as in KEP-5598)."""
+        """Return a key that is equal for pods with the same results, if no terms about other pods
+        matter.
+
+        As in KEP-5598.
+        """
         requests = tuple(sorted((name, value) for name, value in self.info.requests.items() if value))
         return self.info.node_signature, self.demand.signature, requests, self.info.ports
 
     @property
     def signature_among_pods(self) -> Signature:
-        """The same where terms about other pods matter."""
+        """Return the same key for the case that terms about other pods matter."""
         info = self.info
         labels = tuple(sorted(info.labels.items()))
         return (*self.signature, info.namespace, labels, info.affinity, info.anti_affinity, info.spread)
@@ -59,19 +65,23 @@ class QueuedPod:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """Pods that are placed together or not at all: one pod, or the pods of the group with the key ``group``."""
+    """Pods that are placed together or not at all: one pod, or the pods of the group with the key
+    ``group``.
+    """
 
     pods: tuple[QueuedPod, ...]
     group: str = ""
 
     @property
     def namespace(self) -> str:
-        """Of its pods."""
+        """Return the namespace of its pods."""
         return self.pods[0].gated.ref.namespace
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """Priority, then age; a group counts with its highest priority and its oldest pod."""
+        """Return the sort key: priority, then age. A group has its highest priority and its oldest
+        pod.
+        """
         oldest = min((pod.gated.since, pod.gated.uid) for pod in self.pods)
         return (-max(pod.priority for pod in self.pods), *oldest)
 
@@ -80,8 +90,9 @@ class QueueEntry:
 class SchedulingQueue:
     """Every waiting pod in exactly one place.
 
-    ``entries``: to be planned, in this order. ``unsupported``: let go, with the reason. ``pending``: cannot be planned
-    yet, with the reason. ``wake_at``: when pending ones are due, in seconds since the epoch.
+    ``entries``: to be planned, in this order. ``unsupported``: released, with the reason.
+    ``pending``: cannot be planned yet, with the reason. ``wake_at``: when pending pods are due, in
+    epoch seconds.
     """
 
     entries: list[QueueEntry] = field(default_factory=list)
@@ -90,15 +101,15 @@ class SchedulingQueue:
     wake_at: list[float] = field(default_factory=list)
 
     def in_turn(self, affinity: InterPodAffinity) -> Iterator[QueueEntry]:
-        """The entries in their order. ``affinity``: knows the terms of the pods that are on nodes."""
+        """Return the entries in their order. ``affinity``: has the terms of the pods on nodes."""
         return iter(self.entries)
 
     def skip(self, entry: QueueEntry) -> None:
-        """Entries like this one need not be looked at any more, but to say what they wait for."""
+        """Note that entries like this one need no further attempt, only wait reasons."""
 
 
 def build_queue(snapshot: SchedulingSnapshot, cache: ParseCache, reader: DemandReader) -> SchedulingQueue:
-    """The queue of the waiting pods that have no placement in the snapshot."""
+    """Return the queue of the waiting pods that have no placement in the snapshot."""
     builder = _QueueBuilder(snapshot, cache, reader)
     groups: dict[str, tuple[PodGroup, list[GatedPod]]] = {}
     for pod in builder.waiting:
@@ -115,7 +126,10 @@ def build_queue(snapshot: SchedulingSnapshot, cache: ParseCache, reader: DemandR
 
 
 def judge(pod: GatedPod, cache: ParseCache, reader: DemandReader) -> QueuedPod | str:
-    """A pod with what it demands, or why that is not supported. Its claims exist, and no other pod shares them."""
+    """Return a pod with its demand, or why the demand is not supported.
+
+    The claims of the pod must exist, and no other pod may share them.
+    """
     demand = reader.read(pod)
     if isinstance(demand, str):
         return demand
@@ -126,7 +140,9 @@ def judge(pod: GatedPod, cache: ParseCache, reader: DemandReader) -> QueuedPod |
 
 
 def _in_turn(entries: list[QueueEntry]) -> list[QueueEntry]:
-    """Priority first; of equal priority each namespace has one entry in turn, its oldest first."""
+    """Sort by priority. Within a priority the namespaces take turns, each with its oldest entry
+    first.
+    """
     turns: Counter[tuple[int, str]] = Counter()
     found = []
     for entry in sorted(entries, key=lambda each: each.order):
@@ -152,7 +168,7 @@ class _QueueBuilder:
             self.pods_of_claim.update(set(placement.needs))
 
     def add_pod(self, pod: GatedPod) -> None:
-        """A pod without a group."""
+        """Add a pod without a group."""
         if reason := self._pending_reason(pod):
             self.queue.pending.append((pod, reason))
             return
@@ -163,7 +179,7 @@ class _QueueBuilder:
             self.queue.unsupported.append((pod, queued))
 
     def add_problem(self, pod: GatedPod) -> None:
-        """A pod that is let go whatever it asks for, as soon as that counts."""
+        """Add a pod with a problem. It is released as soon as the problem counts."""
         if self.snapshot.now < pod.problem_from:
             self.queue.pending.append((pod, pod.problem))
             self.queue.wake_at.append(pod.problem_from)
@@ -171,7 +187,7 @@ class _QueueBuilder:
             self.queue.unsupported.append((pod, pod.problem))
 
     def add_group(self, group: PodGroup, pods: list[GatedPod]) -> None:
-        """All pods of a group share one fate: what keeps one of them from being planned keeps all."""
+        """Add a group. If one pod cannot be planned, none of its pods can."""
         if group.size < 1:
             self.queue.unsupported += [(pod, f"group {group.key} does not say its size: {SIZE_RULE}") for pod in pods]
             return
@@ -193,12 +209,13 @@ class _QueueBuilder:
             if reason := self._pending_reason(pod):
                 return f"pod {pod.ref.name} of group {group.key}: {reason}"
         count = len(pods) + group.placed + sum(each.group == group.key for each in self.snapshot.placements)
-        # A member of a group that has its devices was restarted; others may be done, so it does not wait for them.
+        # A restarted member of a group that had its devices does not wait for the others, since
+        # they may have ended.
         incomplete = count < group.size and not group.started
         return f"group {group.key} has {count} of {group.size} pods" if incomplete else ""
 
     def _pending_reason(self, pod: GatedPod) -> str:
-        """What has to happen before the pod can be planned; empty when nothing has."""
+        """Return what must happen before the pod can be planned, empty for nothing."""
         others = [gate["name"] for gate in pod.raw["spec"].get("schedulingGates") or () if gate["name"] != GATE]
         if others:
             return f"it still has the scheduling gate {others[0]} of another controller"
@@ -210,14 +227,14 @@ class _QueueBuilder:
         return ""
 
     def _judge(self, pod: GatedPod) -> QueuedPod | str:
-        """The same; what goes wrong with one pod is its own trouble."""
+        """Return the result of ``_read``. An error of one pod concerns only this pod."""
         try:
             return self._read(pod)
         except Exception as error:
             return unreadable(error)
 
     def _read(self, pod: GatedPod) -> QueuedPod | str:
-        """The pod with what it demands, or why that is not supported."""
+        """Return the pod with its demand, or why the pod is not supported."""
         if any(claim is None for claim in pod.claims.values()):
             return f"one of its claims was not created within {CLAIM_TIMEOUT:g} s"
         queued = judge(pod, self.cache, self.reader)

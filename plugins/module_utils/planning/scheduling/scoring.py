@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the feasible nodes is best. The scores are kept, so that a thousand equal pods do not compute them anew."""
+"""Find the best of the feasible nodes. Scores are kept, so that a thousand equal pods do not
+compute them again.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,12 @@ Score = tuple[tuple[int, ...], int, int, Distance, float, float, str]
 
 
 def score(node: NodeState, allocation: Allocation, policy: str) -> Score:
-    """First the alternatives that the pod prefers, then fewest attaches, fewest coming devices, the nearness of a
-    claim's idle devices, policy, load and name.
+    """Return the score: preferred alternatives first, then fewest attaches, fewest coming devices,
+    the nearness of a claim's idle devices, policy, load and name.
 
-    ``policy``: ``samenode`` prefers the machine with most devices in use, so that others become empty;
-    ``differentnode`` the one with fewest; ``roundrobin`` the node that was chosen longest ago.
+    ``policy``: ``samenode`` prefers the machine with most devices in use, so that others become
+    empty. ``differentnode`` prefers the one with fewest. ``roundrobin`` prefers the node that was
+    chosen longest ago.
     """
     by_policy = {"samenode": -float(node.bound), "differentnode": float(node.bound), "roundrobin": node.last_chosen}
     return (allocation.alternatives, allocation.fresh, allocation.coming, allocation.distance, by_policy[policy],
@@ -32,8 +35,10 @@ def score(node: NodeState, allocation: Allocation, policy: str) -> Score:
 
 
 def signature(facts: NodeFacts) -> tuple[object, ...] | None:
-    """Equal for nodes of which the supplier says the same while nothing of them is taken; None for a node with idle
-    devices, which are its own."""
+    """Return a key: untouched nodes with equal keys get the same allocation.
+
+    None stands for a node with idle devices, since they are its own.
+    """
     if any(stock.idle for stock in facts.stock.values()):
         return None
     stocks = tuple(sorted((model, stock.coming, stock.bound, stock.limit) for model, stock in facts.stock.items()))
@@ -42,7 +47,7 @@ def signature(facts: NodeFacts) -> tuple[object, ...] | None:
 
 
 def kind(node: NodeState) -> tuple[object, ...] | None:
-    """The signature of a node of which nothing is taken, None for others."""
+    """Return the signature of an untouched node, None for other nodes."""
     if node.touched:
         return None
     if node.kind is None:
@@ -51,7 +56,7 @@ def kind(node: NodeState) -> tuple[object, ...] | None:
 
 
 class ScoredNodes:
-    """The nodes that can meet one demand, best first, and why the others cannot.
+    """The nodes that can meet one demand, best first, and the reasons against the others.
 
     ``names``: nodes that pass the filters which no other pod and no device changes.
     """
@@ -69,7 +74,8 @@ class ScoredNodes:
         self.order = sorted(self._scores.values())
 
     def _evaluate_all(self, names: Iterable[str], *, sort: bool = True) -> None:
-        """Ask the supplier about nodes, and once for all that are alike: most nodes of a large cluster are."""
+        """Evaluate nodes, and equal nodes only once, since most nodes of a large cluster are equal.
+        """
         answers: dict[tuple[object, ...], Allocation | Rejection] = {}
         for name in names:
             alike = kind(self.state.nodes[name])
@@ -78,7 +84,9 @@ class ScoredNodes:
                 answers[alike] = self._allocations.get(name) or self.rejections[name]
 
     def _evaluate(self, name: str, known: Allocation | Rejection | None, *, sort: bool) -> None:
-        """Ask the supplier anew about a node; ``known``: what it would say; ``sort``: keep ``order`` sorted."""
+        """Evaluate a node again. ``known``: the known result, if any. ``sort``: keep ``order``
+        sorted.
+        """
         if old := self._scores.pop(name, None):
             del self.order[bisect.bisect_left(self.order, old)]
         self._allocations.pop(name, None)
@@ -97,7 +105,9 @@ class ScoredNodes:
             bisect.insort(self.order, self._scores[name])
 
     def refresh(self) -> None:
-        """Look again at nodes that changed; after something was given back, at those that lacked devices too."""
+        """Evaluate changed nodes again. After something was given back, also evaluate nodes that
+        lacked devices.
+        """
         changed = set(self.state.changed[self._changes_seen:]) & self.names
         if self._unreserved_seen != self.state.unreserved:
             changed |= {name for name, rejection in self.rejections.items() if not rejection.unresolvable}
@@ -105,15 +115,17 @@ class ScoredNodes:
         self._evaluate_all(changed)
 
     def reasons(self) -> Counter[str]:
-        """How many nodes are rejected, by reason."""
+        """Return how many nodes are rejected, by reason."""
         if self._reasons is None:
             self._reasons = Counter(rejection.reason for rejection in self.rejections.values())
         return self._reasons
 
     def best(self, check: Callable[[NodeState], str]) -> tuple[NodeState, Allocation] | None:
-        """The best node for which the check gives no reason, with its allocation; None when there is none.
+        """Return the best node with its allocation for which ``check`` gives no reason, None if
+        there is none.
 
-        A node whose allocation counts on free devices that others took meanwhile is evaluated anew first.
+        A node is evaluated again first if its allocation needs free devices that other pods have
+        taken.
         """
         self.refresh()
         while True:
@@ -124,7 +136,7 @@ class ScoredNodes:
             self._evaluate_all(stale)
 
     def _first(self, check: Callable[[NodeState], str], stale: list[str]) -> tuple[NodeState, Allocation] | None:
-        """The first in order that passes; nodes before it whose allocation is out of date are added to ``stale``."""
+        """Return the first node in order that passes. Add outdated nodes before it to ``stale``."""
         free = self.state.free
         for entry in self.order:
             name = entry[-1]

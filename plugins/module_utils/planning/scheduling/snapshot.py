@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The snapshot from which nodes are chosen for pods that our scheduling gate holds, and the plan that comes out.
+"""The snapshot from which nodes are chosen for gated pods, and the resulting plan.
 
-All of it is values: nobody changes a snapshot or a plan. Objects of the cluster are raw JSON and never changed either,
-so that one that is the same object as before is not read again. Models are named as the CDI Manager names them; times
-are seconds since the epoch.
+Snapshots and plans are values that never change. Objects of the cluster are raw JSON that never
+changes either, so an object with the same identity is not parsed again. Models have their names at
+the CDI Manager. Times are epoch seconds.
 """
 
 from __future__ import annotations
@@ -20,51 +20,53 @@ from ..node.snapshot import PodRef
 from ..settings import DeviceModel
 
 GATE = "composable.infra/devices"
-"""Name of our scheduling gate."""
+"""Name of the scheduling gate of this collection."""
 Json = Mapping[str, t.Any]
 Needs = Mapping[str, Mapping[str, int]]
-"""Number of devices by claim uid and model."""
+"""Number of devices by claim UID and model."""
 
 
 @t.runtime_checkable
 class SchedulingSettings(t.Protocol):
-    """What the planner reads of ``planning.settings.Settings``.
+    """The settings of ``planning.settings.Settings`` that the planner reads.
 
-    ``unserved``: ``release`` or ``wait``; ``allocation_policy``: ``samenode``, ``differentnode`` or ``roundrobin``.
+    ``unserved``: ``release`` or ``wait``. ``allocation_policy``: ``samenode``, ``differentnode`` or
+    ``roundrobin``.
     """
 
     @property
     def models(self) -> tuple[DeviceModel, ...]:
-        """Rows of ``device_info``."""
+        """Return the rows of ``device_info``."""
 
     @property
     def unserved(self) -> str:
-        """Whether a pod that no node can serve is let go or waits."""
+        """Return whether a pod that no node can serve is released or waits."""
 
     @property
     def shares(self) -> Shares:
-        """What a namespace may take."""
+        """Return the limits of the namespaces."""
 
     @property
     def hold_timeout(self) -> float:
-        """Seconds that a pod waits for what its plan lacks before it is let go."""
+        """Return the seconds that a pod waits for what its plan lacks before it is released."""
 
     @property
     def allocation_policy(self) -> str:
-        """Which of nodes with as many devices to attach is taken."""
+        """Return which node is chosen among nodes that need the same number of attaches."""
 
     @property
     def device_classes(self) -> tuple[str, ...]:
-        """Names of the DeviceClasses whose claims the fabric serves."""
+        """Return the names of the DeviceClasses with claims for the fabric."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleDevice:
-    """A device that is in the node's ResourceSlice, allocated to no claim and reserved for none.
+    """A device in the node's ResourceSlice that is allocated to no claim and reserved for none.
 
-    ``name``: of its ComposableResource; ``device``: its entry in the ResourceSlice, where the same entry may stand for
-    all devices that are alike but for their UUID; ``driver``: of that slice, empty for that of the model's pools.
-    ``uuid``: the attribute of that name, where the entry lacks it.
+    ``name``: name of its ComposableResource. ``device``: its entry in the ResourceSlice. One entry
+    may stand for all devices that are equal except for their UUID. ``driver``: driver of that
+    slice, empty for the driver of the model's pools. ``uuid``: the attribute of this name, if the
+    entry lacks it.
     """
 
     name: str
@@ -75,12 +77,12 @@ class IdleDevice:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """Devices of one model on one node.
+    """Devices of one model on one node. Each device counts once.
 
-    ``idle``: free to be allocated. ``coming``: attached or asked for, not yet idle, and promised to no claim that is
-    allocated from a pool. ``bound``: in use, held for a claim, or promised to such a claim. ``limit``: how many the
-    node may have. Each device counts once. Devices that a placement still waits for count in ``idle`` and ``coming``;
-    the plan subtracts them.
+    ``idle``: free to be allocated. ``coming``: attached or requested, not yet idle, and promised to
+    no claim that is allocated from a pool. ``bound``: in use, reserved for a claim, or promised to
+    such a claim. ``limit``: how many the node may have. Devices that a placement still waits for
+    count in ``idle`` and ``coming``. The plan subtracts them.
     """
 
     idle: tuple[IdleDevice, ...] = ()
@@ -91,15 +93,17 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node of the cluster. Nodes without a machine are given too, since terms about other pods count their pods.
+    """One node of the cluster. Nodes without a machine are included, since terms about other pods
+    count their pods.
 
-    ``raw``: the Node object. ``pods``: raw pods bound or nominated to it that have not ended. ``machine`` and
-    ``fabric``: the CDI Manager's names for what the node runs on, None when there is none; ``problem``: why there is
-    none. ``stock``: by model; a model that is missing has none, and ``default_limit`` as its limit. ``present``: models
-    of which the node has devices or was promised some, also while they are being detached. ``blocked``: by model, why
-    it cannot be attached for now. ``places``: attributes, without their domain, that all devices attached there share,
-    and ``BAR_ROOM``, how many bytes of memory windows they may have together.
-    ``driver``: the DRA driver that its label names, empty for none.
+    ``raw``: the Node object. ``pods``: raw pods that are bound or nominated to it and have not
+    ended. ``machine``, ``fabric``: the machine and fabric at the CDI Manager, None for none.
+    ``problem``: why there is none. ``stock``: by model. A model without an entry has no devices and
+    the limit ``default_limit``. ``present``: models of which the node has devices or was promised
+    some, also during a detach. ``blocked``: by model, why it cannot be attached for now.
+    ``places``: attributes, without their domain, that all devices attached there share, and
+    ``BAR_ROOM``, the bytes of memory windows that they may have together. ``driver``: the DRA
+    driver in its label, empty for none.
     """
 
     name: str
@@ -118,10 +122,10 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods that get all their devices or none.
+    """Pods that get all their devices together, or none.
 
-    ``size``: how many there are in all; ``placed``: those whose gate was opened and that have not ended. ``started``:
-    whether one of these has claims, so that the group had its devices once.
+    ``size``: number of pods in all. ``placed``: pods without the gate that have not ended.
+    ``started``: whether one of these has claims, so that the group had its devices once.
     """
 
     key: str
@@ -132,11 +136,12 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class GatedPod:
-    """A pod that our gate holds.
+    """A gated pod.
 
-    ``claims``: raw claims by the name in ``spec.resourceClaims``, None while one is not created; ``since``: when the
-    pod was created. ``seen``: since when it is known to be held, by the clock of the plan; 0.0: ``since``.
-    ``problem``: why it is let go whatever it asks for, empty for nothing; it counts from ``problem_from`` on.
+    ``claims``: raw claims by the name in ``spec.resourceClaims``, None until created. ``since``:
+    when the pod was created. ``seen``: since when it is known to be gated, by the clock of the
+    plan. 0.0 stands for ``since``. ``problem``: why it is released whatever it requests, else
+    empty. It counts from ``problem_from`` on.
     """
 
     raw: Json
@@ -149,27 +154,28 @@ class GatedPod:
 
     @property
     def held_since(self) -> float:
-        """Since when it waits here."""
+        """Return since when it waits here."""
         return self.seen or self.since
 
     @property
     def uid(self) -> str:
-        """Its uid."""
+        """Return its UID."""
         return str(self.raw["metadata"]["uid"])
 
     @property
     def ref(self) -> PodRef:
-        """The pod."""
+        """Return the reference of the pod."""
         return PodRef(self.raw["metadata"]["namespace"], self.raw["metadata"]["name"], self.raw["metadata"]["uid"])
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node chosen for a gated pod. The plan makes it; the engine keeps it until the pod is bound, gone or failed.
+    """The node chosen for a gated pod. The engine keeps it until the pod is bound, gone or failed.
 
-    ``needs``: devices by claim uid and model. ``devices``: names of idle devices that the plan counts on, by claim uid;
-    the rest of ``needs`` is coming or has to be attached. ``since``: when the plan was made. ``holding``: devices of
-    each model that are held for its claims already (set by the engine).
+    ``needs``: devices by claim UID and model. ``devices``: names of idle devices that the plan
+    uses, by claim UID. The rest of ``needs`` is coming or must be attached. ``since``: when the
+    plan was made. ``holding``: devices of each model that are already reserved for its claims (set
+    by the engine).
     """
 
     pod: PodRef
@@ -185,9 +191,9 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The gate of a pod is removed though it has no device.
+    """The gate of a pod is removed although it has no device.
 
-    ``unschedulable``: True when no node can serve it, False when it uses something that is not supported here.
+    ``unschedulable``: True if no node can serve it, False if it uses an unsupported feature.
     """
 
     pod: PodRef
@@ -197,20 +203,25 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class SchedulingSnapshot:
-    """The whole cluster at one moment, as far as gated pods are concerned. As ``SharedLister`` of kube-scheduler.
-
-    ``now``: the moment, so that the plan needs no clock. ``nodes``: by name. ``waiting``: pods that our gate holds; one
-    that has a placement is not planned again. ``placements``: nodes chosen by earlier plans for pods that are not bound
-    yet. ``free``: devices that the manager may still attach, by (model, fabric): neither attached nor asked for, nor
-    promised to a claim that is allocated from a pool. ``returning``: devices that are on their way back to the fabric,
-    by (model, fabric). ``namespaces``: labels by name. ``classes``: raw DeviceClasses
-    by name. ``samples``: entries of ResourceSlices by (model, DRA driver); the more there are, the better it is known
-    what devices of the model have in common. ``last_placed``: by node, when it was last chosen, for ``roundrobin``.
-    ``excluded``: models that held pods do not get; they still count where models cannot share a machine. ``of_groups``:
-    those of them that pods of groups get all the same. ``unseen``: why nothing is known of the fabric, empty when it
-    was seen. ``unsure``: why the inventory of the fabric may lack devices, by model.
-    ``used``: devices by namespace and model, those of placements included. ``attached``: by namespace, when
-    devices were attached for it in the last minute.
+    """The whole cluster at one moment, as far as gated pods need it. As ``SharedLister`` of
+    kube-scheduler.
+    - ``now``: the moment, so that the plan needs no clock.
+    - ``nodes``: by name.
+    - ``waiting``: gated pods. A pod with a placement is not planned again.
+    - ``placements``: nodes chosen by earlier plans for pods that are not bound yet.
+    - ``free``: devices that the CDI Manager can still attach, by (model, fabric): not attached, not
+      requested, and not promised to a claim that is allocated from a pool.
+    - ``returning``: devices that are returning to the fabric, by (model, fabric).
+    - ``namespaces``: labels by name. ``classes``: raw DeviceClasses by name.
+    - ``samples``: entries of ResourceSlices by (model, DRA driver). More samples show better what
+      devices of the model have in common.
+    - ``last_placed``: by node, when it was last chosen, for ``roundrobin``.
+    - ``excluded``: models that gated pods do not get. They still count for models that cannot share
+      a machine. ``of_groups``: those that pods of groups get nevertheless.
+    - ``unseen``: why nothing is known of the fabric, empty after the first poll.
+    - ``unsure``: by model, why the inventory of the fabric may lack devices.
+    - ``used``: devices by namespace and model, including those of placements.
+    - ``attached``: by namespace, when devices were attached for it in the last minute.
     """
 
     now: float
@@ -233,10 +244,11 @@ class SchedulingSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SchedulingPlan:
-    """What is decided for the waiting pods; each has a placement, a release or wait reasons.
+    """The decisions for the waiting pods. Each pod has a placement, a release or wait reasons.
 
-    ``placements``: new ones, in the order in which they were decided. ``wait_reasons``: one for each claim of every pod
-    that goes on waiting. ``wake_at``: when to plan again though nothing changes, None when that is not needed.
+    ``placements``: new ones, in the order of the decisions. ``wait_reasons``: one for each claim of
+    every pod that continues to wait. ``wake_at``: when to plan again without a change, None if not
+    needed.
     """
 
     placements: tuple[Placement, ...] = ()

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a node can meet a demand: with idle devices, with devices that are coming, and with free ones of its fabric.
+"""Find how a node can meet a demand: with idle devices, coming devices, and free devices of its
+fabric.
 
-It stands where ``Allocate`` of ``k8s.io/dynamic-resource-allocation/structured`` stands in kube-scheduler.
+This corresponds to ``Allocate`` of ``k8s.io/dynamic-resource-allocation/structured`` in
+kube-scheduler.
 """
 
 from __future__ import annotations
@@ -23,16 +25,17 @@ from .nearness import NEAREST, Distance, distance
 from .snapshot import IdleDevice, Json
 
 MAX_STEPS = 256
-"""Of the search on one node; an allocation that is not found by then counts as none."""
+"""Steps of the search on one node. An allocation that is not found by then counts as none."""
 ModelTakes = tuple[tuple[str, Take], ...]
 """Devices for one request, by model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a node cannot meet a demand. ``unresolvable``: not even when others give devices back.
+    """Why a node cannot meet a demand. ``unresolvable``: not even when other pods return devices.
 
-    As the codes Unschedulable and UnschedulableAndUnresolvable of kube-scheduler's ``framework.Status``.
+    As the codes Unschedulable and UnschedulableAndUnresolvable of kube-scheduler's
+    ``framework.Status``.
     """
 
     reason: str
@@ -41,7 +44,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class RequestAllocation:
-    """What one request of the pod's claim number ``claim`` gets."""
+    """The devices for one request of the pod's claim number ``claim``."""
 
     claim: int
     takes: ModelTakes
@@ -49,13 +52,14 @@ class RequestAllocation:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A way to meet a demand on a node. ``alternatives``: the index of the one that each request uses."""
+    """A way to meet a demand on a node. ``alternatives``: index of the alternative of each request.
+    """
 
     alternatives: tuple[int, ...]
     requests: tuple[RequestAllocation, ...]
 
     def takes(self) -> dict[str, Take]:
-        """Devices by model."""
+        """Return the devices by model."""
         found: dict[str, Take] = {}
         for request in self.requests:
             for model, take in request.takes:
@@ -65,17 +69,20 @@ class Allocation:
 
     @property
     def fresh(self) -> int:
-        """Devices to be attached."""
+        """Return the number of devices to attach."""
         return sum(take.fresh for request in self.requests for _model, take in request.takes)
 
     @property
     def coming(self) -> int:
-        """Devices that are being attached already."""
+        """Return the number of devices that are being attached already."""
         return sum(take.coming for request in self.requests for _model, take in request.takes)
 
     @property
     def distance(self) -> Distance:
-        """Of the claim whose idle devices are farthest from each other; where others will be is not known."""
+        """Return the largest distance between idle devices of any one claim.
+
+        Devices still to attach are ignored, since their place is unknown.
+        """
         of_claims: dict[int, list[Json]] = {}
         for request in self.requests:
             for _model, take in request.takes:
@@ -91,11 +98,11 @@ class Supplier:
         self.state, self.catalogue = state, catalogue
 
     def allocate(self, node: NodeState, demand: Demand) -> Allocation | Rejection:
-        """The best allocation of a demand on a node as it is now, or why there is none.
+        """Return the best allocation of a demand on a node as it is now, or why there is none.
 
-        The alternatives that the claims name first come first, as in the scheduler (KEP-4816). Of one choice of
-        alternatives the allocation with the fewest attaches is taken, then the one with the fewest coming devices.
-        Nothing is reserved by it.
+        Alternatives are tried in the order of the claims, as in kube-scheduler (KEP-4816). Within
+        one choice of alternatives the allocation with the fewest attaches wins, then the one with
+        the fewest coming devices. Nothing is reserved.
         """
         if node.facts.machine is None or node.facts.fabric is None:
             return Rejection("had no machine on a fabric of the CDI Manager", unresolvable=True)
@@ -124,20 +131,24 @@ class _Search:
         self.steps = 0
 
     def cheapest(self, alternatives: tuple[int, ...]) -> tuple[RequestAllocation, ...]:
-        """The best allocation of these alternatives, empty when there is none."""
+        """Return the best allocation of these alternatives, empty if there is none."""
         self.found, self.cost = (), None
         self._extend(alternatives, ())
         return self.found
 
     def rejection(self) -> Rejection:
-        """The first that others could resolve by giving devices back, unless a single request is unresolvable."""
+        """Return the first rejection that returned devices could resolve, unless one request is
+        unresolvable.
+        """
         resolvable = next((each for each in self.rejections if not each.unresolvable), None)
         first = self.rejections[0] if self.rejections else Rejection("had no device that fits")
         unresolvable = self._unresolvable_request() if len(self.demand.requests) > 1 else None
         return unresolvable or resolvable or first
 
     def _unresolvable_request(self) -> Rejection | None:
-        """Why one of several requests cannot be met even when it has the node for itself, None when each can."""
+        """Return why one of several requests cannot be met even alone on the node, None if each
+        can.
+        """
         for request in self.demand.requests:
             self.rejections = []
             met = any(self._candidates(alternative, ()) for alternative in request.alternatives)
@@ -146,7 +157,7 @@ class _Search:
         return None
 
     def _extend(self, alternatives: tuple[int, ...], allocated: tuple[RequestAllocation, ...]) -> None:
-        """Allocate the next request in every way, and keep the cheapest whole."""
+        """Allocate the next request in every way, and keep the cheapest whole allocation."""
         if len(allocated) == len(alternatives):
             allocation = Allocation(alternatives, allocated)
             cost = (allocation.fresh, allocation.coming)
@@ -161,7 +172,9 @@ class _Search:
             self._extend(alternatives, (*allocated, RequestAllocation(request.claim, takes)))
 
     def _candidates(self, alternative: Alternative, allocated: tuple[RequestAllocation, ...]) -> list[ModelTakes]:
-        """Ways to meet one request, cheapest first: with each model alone, and with several models."""
+        """Return ways to meet one request, cheapest first: with each model alone, and with several
+        models.
+        """
         taken, found = Allocation((), allocated).takes(), list[ModelTakes]()
         if alternative.shared:
             return self._sharing(self.demand.requests[len(allocated)], allocated, taken)
@@ -179,7 +192,9 @@ class _Search:
 
     def _sharing(self, request: DeviceRequest, allocated: tuple[RequestAllocation, ...],
                  taken: dict[str, Take]) -> list[ModelTakes]:
-        """Ways to meet a request with devices that share their place, with each other and with those before."""
+        """Return ways to meet a request with devices that share a place with each other and with
+        earlier ones.
+        """
         places = SharedPlaces(self.demand.requests, [each.takes for each in allocated], self.node.facts.places,
                               self.catalogue, self.node.facts.driver)
         found: list[ModelTakes] = []
@@ -193,7 +208,10 @@ class _Search:
 
     def _ways_to_share(self, request: DeviceRequest, model: str, places: SharedPlaces,
                        taken: dict[str, Take]) -> list[Take] | Rejection:
-        """Idle devices that share it, else some of them and others that are attached where all that come share it."""
+        """Return idle devices that share the place, else idle and attachable devices that do.
+
+        Devices can be attached for this only if all attached devices have the same place.
+        """
         alternative, before = request.alternatives[0], taken.get(model, Take())
         count = alternative.count
         if rejection := self._place_rejection(model, before, count, taken):
@@ -215,7 +233,9 @@ class _Search:
         return rejection or [Take(idle, coming, fresh)]
 
     def _take(self, alternative: Alternative, model: str, count: int, taken: dict[str, Take]) -> Take | Rejection:
-        """``count`` devices of one model, or why they cannot be had. ``taken``: by the requests before."""
+        """Return ``count`` devices of one model, or why there are too few. ``taken``: by earlier
+        requests.
+        """
         before, stock = taken.get(model, Take()), self.node.stock(model)
         if rejection := self._place_rejection(model, before, count, taken):
             return rejection
@@ -232,11 +252,11 @@ class _Search:
         return self._attach_rejection(model, before, count, fresh, taken) or Take(tuple(idle), coming, fresh)
 
     def _driver(self, model: str) -> str:
-        """By which DRA driver the node will show a device of the model that is attached."""
+        """Return the DRA driver by which the node will publish an attached device of the model."""
         return self.catalogue.models[model].driver_on(self.node.facts.driver)
 
     def _fits_once_attached(self, alternative: Alternative, model: str) -> bool:
-        """Whether the selectors accept a device of the model by the driver that the node has."""
+        """Return whether the selectors accept a device of the model with the driver of the node."""
         alone = not self.catalogue.models[model].other_driver_names
         return alone or self.catalogue.model_satisfies(model, alternative.expressions, self._driver(model)) is True
 
@@ -245,7 +265,7 @@ class _Search:
                          unresolvable=True)
 
     def _place_rejection(self, model: str, before: Take, count: int, taken: dict[str, Take]) -> Rejection | None:
-        """What keeps ``count`` more devices from being used on the node, wherever they come from."""
+        """Return why the node cannot use ``count`` more devices from any source, None if it can."""
         stock = self.node.stock(model)
         if stock.bound + before.count + count > stock.limit:
             return Rejection(f"may hold only {stock.limit} x {model}", before.count + count > stock.limit)
@@ -255,7 +275,7 @@ class _Search:
 
     def _attach_rejection(self, model: str, before: Take, count: int, fresh: int,
                           taken: Mapping[str, Take]) -> Rejection | None:
-        """What keeps ``fresh`` devices from being attached."""
+        """Return why ``fresh`` devices cannot be attached, None if they can."""
         if model in self.node.facts.blocked:
             return Rejection(f"could not attach {model}: {self.node.facts.blocked[model]}")
         if rejection := self._bar_rejection(model, before.count + count, fresh, taken):
@@ -268,7 +288,10 @@ class _Search:
         return None
 
     def _bar_rejection(self, model: str, count: int, fresh: int, taken: Mapping[str, Take]) -> Rejection | None:
-        """No room for the memory windows of ``fresh`` devices; ``count``: all that the pod has of the model then."""
+        """Return a rejection if there is no room for the memory windows of ``fresh`` devices.
+
+        ``count``: all devices of the model that the pod would have.
+        """
         if BAR_ROOM not in self.node.facts.places:
             return None
         room = BarRoom.of(self.node.facts.places, self.catalogue.models.values())
@@ -276,13 +299,14 @@ class _Search:
         return Rejection(f"had {lack}", room.never(model, count)) if lack else None
 
     def _idle(self, alternative: Alternative, model: str, before: Take) -> list[IdleDevice]:
-        """Idle devices of a model that meet the request and that no request before it took."""
+        """Return idle devices of a model that meet the request and that no earlier request took."""
         taken = {device.name for device in before.idle}
         return [device for device in self.node.stock(model).idle
                 if device.name not in taken and self._fits(alternative, model, device)]
 
     def _fits(self, alternative: Alternative, model: str, device: IdleDevice) -> bool:
-        """Whether an idle device meets the request: taints, selectors, attributes to share."""
+        """Return whether an idle device meets the request: taints, selectors, attributes to share.
+        """
         if shareable(device.device) or repels(device.device, alternative.raw_tolerations):
             return False
         answer = self.catalogue.device_satisfies(device, model, alternative.expressions)
@@ -295,7 +319,9 @@ class _Search:
                    for name in alternative.matched_attributes)
 
     def _excluding_model(self, model: str, chosen: set[str]) -> str:
-        """A model on the node, or chosen before, that cannot share a machine with this one; empty when none."""
+        """Return a model, present or chosen before, that cannot share a machine with this one,
+        empty for none.
+        """
         for other in sorted(chosen) + sorted(self.present):
             row = self.catalogue.models.get(other)
             if row and other != model and excludes(row, self.catalogue.models[model]):
@@ -303,7 +329,9 @@ class _Search:
         return ""
 
     def _mixed(self, alternative: Alternative, models: list[str], taken: dict[str, Take]) -> ModelTakes:
-        """Devices of several models for one request: first those that need no attach, then others. Empty: too few."""
+        """Return devices of several models for one request, those without an attach first. Empty if
+        too few.
+        """
         found: dict[str, Take] = {}
         left = alternative.count
         for without_attach, model in itertools.product((True, False), models):
@@ -322,5 +350,7 @@ def _cost(takes: ModelTakes) -> tuple[int, int]:
 
 
 def excludes(one: DeviceModel, other: DeviceModel) -> bool:
-    """Whether two models cannot share a machine; either row of ``device_info`` may say so."""
+    """Return whether two models cannot share a machine. Either row of ``device_info`` may exclude
+    the other.
+    """
     return other.index in one.cannot_coexist_with or one.index in other.cannot_coexist_with

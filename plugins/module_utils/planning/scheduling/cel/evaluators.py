@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each part of a CEL expression is compiled to: a function from what is known of a device to a value."""
+"""The functions to which each part of a CEL expression is compiled: from the known facts of a
+device to a value.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +17,33 @@ Evaluator = Callable[[DeviceFacts], t.Any]
 
 
 class _Missing(values.Failed):
-    """A value that the device lacks: an error in CEL."""
+    """A value that the device lacks, which is an error in CEL."""
 
     __slots__ = ()
 
 
 class _Absent(values.Unknown):
-    """A value that the device lacks and that was selected as an optional: ``orValue`` replaces it."""
+    """A value that the device lacks and that was selected as an optional. ``orValue`` replaces it.
+    """
 
     __slots__ = ()
 
 
 def constant(value: t.Any) -> Evaluator:
-    """A literal."""
+    """Evaluate a literal."""
     return lambda _device: value
 
 
 def joined(join: Callable[[t.Any, Callable[[], t.Any]], t.Any], left: Evaluator, right: Evaluator) -> Evaluator:
-    """``&&`` or ``||``."""
+    """Evaluate ``&&`` or ``
+
+    ``.
+    """
     return lambda device: join(left(device), lambda: right(device))
 
 
 def conditional(test: Evaluator, yes: Evaluator, no: Evaluator) -> Evaluator:
-    """``test ? yes : no``."""
+    """Evaluate ``test ? yes : no``."""
     def evaluate(device: DeviceFacts) -> t.Any:
         answer = test(device)
         if isinstance(answer, bool):
@@ -48,21 +54,21 @@ def conditional(test: Evaluator, yes: Evaluator, no: Evaluator) -> Evaluator:
 
 
 def negated(value: t.Any) -> t.Any:
-    """``!`` of a value."""
+    """Apply ``!`` to a value."""
     if isinstance(value, Failed):
         return value
     return not value if isinstance(value, bool) else UNKNOWN
 
 
 def present(value: t.Any) -> t.Any:
-    """``has()`` of a value."""
+    """Apply ``has()`` to a value."""
     if isinstance(value, (_Missing, _Absent)):
         return False
     return UNKNOWN if isinstance(value, values.Unknown) and not value.non_empty_text else True
 
 
 def related(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
-    """A relation: ``==``, ``in``, ``<`` …"""
+    """Evaluate a relation such as ``==``, ``in`` or ``<``."""
     def evaluate(device: DeviceFacts) -> t.Any:
         one, other = left(device), right(device)
         if error := next((each for each in (one, other) if isinstance(each, Failed)), None):
@@ -86,7 +92,7 @@ def _inside(item: t.Any, items: t.Any, device: DeviceFacts) -> t.Any:
 
 
 def selected(target: Evaluator, key: Evaluator, *, optional: bool) -> Evaluator:
-    """``target.name`` or ``target["name"]``, with ``?`` an optional."""
+    """Evaluate ``target.name`` or ``target["name"]``, with ``?`` as an optional."""
     return lambda device: _field(target(device), key(device), device, optional=optional)
 
 
@@ -106,7 +112,7 @@ def _field(target: t.Any, name: t.Any, device: DeviceFacts, *, optional: bool) -
 
 
 def called(name: str, target: Evaluator, arguments: list[Evaluator]) -> Evaluator:
-    """A method call."""
+    """Evaluate a method call."""
     def evaluate(device: DeviceFacts) -> t.Any:
         value, given = target(device), [a(device) for a in arguments]
         if name == "orValue" and len(given) == 1:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compiles the part of CEL that device selectors use. What it does not support it refuses; it guesses nothing.
+"""Compile the part of CEL that device selectors use. Refuse everything else, and guess nothing.
 
-Source: the CEL grammar (cel-spec, ``doc/langdef.md``) and the environment that KEP-4381 gives to device selectors
-(``k8s.io/dynamic-resource-allocation/cel``).
+Source: the CEL grammar (cel-spec, ``doc/langdef.md``) and the environment that KEP-4381 gives to
+device selectors (``k8s.io/dynamic-resource-allocation/cel``).
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ TOKEN = re.compile(r"""\s*(?:
 ESCAPES = {"\\": "\\", '"': '"', "'": "'", "n": "\n", "t": "\t", "`": "`", "?": "?"}
 MAX_LENGTH, MAX_DEPTH = 10240, 40
 MAX_TOKENS, MAX_DIGITS, MAX_PATTERNS = 512, 18, 4
-"""A longer chain of operators would end the stack, and a tenant's selector the time, of everybody's plan."""
+"""Limits of an expression. A longer chain of operators would exhaust the stack, and a tenant's
+selector could take all the time of the plan.
+"""
 
 
 class UnsupportedExpression(ValueError):
-    """An expression uses something that is not supported here; the message says what."""
+    """An expression uses a feature that is not supported here. The message names the feature."""
 
 
 def _tokens(source: str) -> list[tuple[str, str]]:
@@ -49,7 +51,8 @@ def _tokens(source: str) -> list[tuple[str, str]]:
 
 
 def _check_bounds(tokens: list[tuple[str, str]]) -> None:
-    """As the cost limit of the API server, which also counts before it evaluates."""
+    """Check the size of an expression, as the cost limit of the API server does before evaluation.
+    """
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedExpression(f"it has more than {MAX_TOKENS} parts")
     if any(kind == "number" and len(text) > MAX_DIGITS for kind, text in tokens):
@@ -78,7 +81,9 @@ class _Parser:
         self.tokens, self.at, self.depth = _tokens(source), 0, 0
 
     def take(self, *symbols: str) -> str:
-        """Consume the next token when it is one of these symbols or names; empty when it is not."""
+        """Consume the next token if it is one of these symbols or names. Return an empty text if it
+        is not.
+        """
         kind, text = self.tokens[self.at]
         if kind in ("symbol", "name") and text in symbols:
             self.at += 1
@@ -212,12 +217,17 @@ def _compiled(expression: str) -> Evaluator:
 def compile_expression(expression: str) -> Callable[[DeviceFacts], bool | None]:
     """Compile a selector of a DeviceClass or a device request.
 
-    Argument: the text of ``selectors[].cel.expression``.
-    Result: a function that says whether the expression holds for a device: True or False when that is certain, None
-    when CEL gives an error or no boolean, or when it depends on what is not known of the device.
-    Raises UnsupportedExpression when the text uses more of CEL than this parser supports.
-    An error is not the same as False: the scheduler's allocator stops at it.
-    Source: ``CompileCELExpression`` and ``DeviceMatches`` in ``k8s.io/dynamic-resource-allocation/cel/compile.go``.
+    ``expression``: the text of ``selectors[].cel.expression``.
+
+    Return a function that says whether the expression is true for a device. It returns True or
+    False if that is certain. It returns None if CEL gives an error or no boolean, or if the value
+    depends on unknown facts of the device. Raise UnsupportedExpression if the text uses more of CEL
+    than this parser supports.
+
+    An error is not the same as False, because kube-scheduler's allocator stops at it.
+
+    Source: ``CompileCELExpression`` and ``DeviceMatches`` in
+    ``k8s.io/dynamic-resource-allocation/cel/compile.go``.
     """
     evaluator = _compiled(expression)
 
@@ -229,9 +239,10 @@ def compile_expression(expression: str) -> Callable[[DeviceFacts], bool | None]:
 
 
 def failure(expression: str, device: DeviceFacts) -> str:
-    """The error that a selector certainly gives for a device, in CEL's words; empty when that is not certain.
+    """Return the error that a selector certainly gives for a device, in CEL's words, empty if
+    uncertain.
 
-    Raises UnsupportedExpression as ``compile_expression`` does.
+    Raise UnsupportedExpression as ``compile_expression`` does.
     """
     value = _compiled(expression)(device)
     return value.reason if isinstance(value, Failed) else ""

@@ -1,10 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of CEL selectors, with one more: unknown. It stands for what is not known of a device, and for every error.
+"""Values of CEL selectors, with the additional value "unknown" for unknown facts of a device and
+for every error.
 
-CEL's ``&&`` and ``||`` absorb errors as three-valued logic absorbs the unknown, so True and False are always certain.
-Source: the CEL language definition, "Logical Operators", and KEP-4381 for what selectors may use.
+CEL's ``&&`` and ``
+
+`` absorb errors as three-valued logic absorbs the unknown, so True and False are always certain.
+
+Source: the CEL language definition, "Logical Operators", and KEP-4381 for the features of
+selectors.
 """
 
 from __future__ import annotations
@@ -21,13 +26,13 @@ from ..framework.quantity import BadQuantity, quantity
 SEMVER = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 SAFE_PATTERN = re.compile(r"[A-Za-z0-9 _^$.*+?|()\[\]\\:/-]{1,200}")
 MAX_VERSION, MAX_VERSION_NUMBER = 64, 2**64 - 1
-"""Length of a version, as the API bounds that of an attribute; and of each of its numbers."""
+"""Longest version, as in the API for an attribute, and the largest number in a version."""
 MAX_STEPS = 20_000
-"""Of the search for a pattern, at worst."""
+"""Most steps of the search for a pattern in the worst case."""
 
 
 class Unknown:
-    """A value that is not known; ``non_empty_text``: it is known to be a text that is not empty."""
+    """An unknown value. ``non_empty_text``: the value is known to be a text that is not empty."""
 
     __slots__ = ("non_empty_text",)
 
@@ -39,7 +44,7 @@ UNKNOWN, NON_EMPTY_TEXT = Unknown(), Unknown(non_empty_text=True)
 
 
 class Failed(Unknown):
-    """An error for certain, whatever else is not known; ``reason`` is in CEL's words."""
+    """A certain error, whatever other facts are unknown. ``reason`` is in CEL's words."""
 
     __slots__ = ("reason",)
 
@@ -50,14 +55,16 @@ class Failed(Unknown):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """A semantic version without pre-release, which is compared by its numbers."""
+    """A semantic version without pre-release, compared by its numbers."""
 
     numbers: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceField:
-    """``device``, ``device.attributes`` or ``device.capacity``; the latter two also with a domain selected in them."""
+    """``device``, ``device.attributes`` or ``device.capacity``. The latter two may have a selected
+    domain.
+    """
 
     kind: str
     domain: str | None = None
@@ -65,9 +72,9 @@ class DeviceField:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What is known of a device. Names of attributes and capacities have their domain.
+    """The known facts of a device. Names of attributes and capacities have their domain.
 
-    ``complete``: the device has nothing but what is named here; else it may have more.
+    ``complete``: the device has nothing but these facts. Otherwise it may have more.
     """
 
     driver: str
@@ -76,13 +83,17 @@ class DeviceFacts:
     complete: bool
 
     def find(self, kind: str, name: str) -> t.Any:
-        """A value of ``attributes`` or ``capacity``; None when the device lacks it, UNKNOWN when that is not known."""
+        """Return a value of ``attributes`` or ``capacity``, None if the device lacks it, UNKNOWN if
+        that is unknown.
+        """
         known = self.attributes if kind == "attributes" else self.capacity
         return known.get(name, None if self.complete else UNKNOWN)
 
 
 def version(text: str) -> Version | Unknown:
-    """A semantic version; unknown when it has a pre-release or build part, which is not compared here."""
+    """Return a semantic version, UNKNOWN for one with a pre-release or build part, which is not
+    compared here.
+    """
     match = SEMVER.fullmatch(text) if len(text) <= MAX_VERSION else None
     if match is None or match[4] or match[5]:
         return UNKNOWN
@@ -91,7 +102,7 @@ def version(text: str) -> Version | Unknown:
 
 
 def equal(left: t.Any, right: t.Any) -> t.Any:
-    """CEL's ``==`` on values of one type; between types it is unknown."""
+    """Apply CEL's ``==`` to values of one type. The result is unknown between types."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Unknown):
             return False if one.non_empty_text and other == "" and isinstance(other, str) else UNKNOWN
@@ -99,12 +110,12 @@ def equal(left: t.Any, right: t.Any) -> t.Any:
 
 
 def comparable(left: t.Any, right: t.Any) -> bool:
-    """Whether both are of one type that can be compared."""
+    """Return whether both values are of one type that can be compared."""
     return left.__class__ is right.__class__ and isinstance(left, (str, bool, int, Version, Fraction))
 
 
 def ordered(operator: str, left: t.Any, right: t.Any) -> t.Any:
-    """``<``, ``<=``, ``>`` and ``>=`` of numbers and of texts."""
+    """Apply ``<``, ``<=``, ``>`` or ``>=`` to numbers or texts."""
     if not comparable(left, right) or isinstance(left, (bool, Version, Fraction)):
         return UNKNOWN
     answers = {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}
@@ -112,7 +123,7 @@ def ordered(operator: str, left: t.Any, right: t.Any) -> t.Any:
 
 
 def logical_and(left: t.Any, right: Callable[[], t.Any]) -> t.Any:
-    """``&&``."""
+    """Apply ``&&``."""
     if left is False:
         return False
     answer = right()
@@ -122,7 +133,10 @@ def logical_and(left: t.Any, right: Callable[[], t.Any]) -> t.Any:
 
 
 def logical_or(left: t.Any, right: Callable[[], t.Any]) -> t.Any:
-    """``||``."""
+    """Apply ``
+
+    ``.
+    """
     if left is True:
         return True
     answer = right()
@@ -132,13 +146,16 @@ def logical_or(left: t.Any, right: Callable[[], t.Any]) -> t.Any:
 
 
 def undecided(*operands: t.Any) -> Unknown:
-    """An error when one of them is and none is merely unknown, which might yet decide; else UNKNOWN."""
+    """Return an error if an operand is one and no other is merely unknown, else UNKNOWN.
+
+    An unknown operand could still decide the result.
+    """
     errors = [o for o in operands if isinstance(o, Failed)]
     return errors[0] if errors and all(isinstance(o, (bool, Failed)) for o in operands) else UNKNOWN
 
 
 def contained(item: t.Any, items: list[t.Any]) -> t.Any:
-    """``in`` a list."""
+    """Apply ``in`` to a list."""
     if isinstance(item, Unknown) and not items:
         return UNKNOWN
     answers = [equal(item, each) for each in items]
@@ -148,7 +165,7 @@ def contained(item: t.Any, items: list[t.Any]) -> t.Any:
 
 
 def call_method(name: str, target: t.Any, arguments: list[t.Any]) -> t.Any:
-    """A method of a value; UNKNOWN for a method that is not supported."""
+    """Call a method of a value. Return UNKNOWN for an unsupported method."""
     if isinstance(target, str) and target.isascii() and not arguments and name in ("lowerAscii", "upperAscii"):
         return target.lower() if name == "lowerAscii" else target.upper()
     if isinstance(target, (str, list)) and not arguments and name == "size":
@@ -174,7 +191,10 @@ def _text_method(name: str, target: str, argument: str) -> t.Any:
 
 
 def _matches(text: str, pattern: str) -> t.Any:
-    """RE2's search, for patterns that mean the same in Python and end soon: no repeated group, few repetitions."""
+    """Search a pattern as RE2 does, if it means the same in Python and ends soon.
+
+    Such a pattern has no repeated group and few repetitions.
+    """
     plain = re.sub(r"\\[dws.\-/$^|()\[\]*+?\\]", "a", pattern)
     if not SAFE_PATTERN.fullmatch(pattern) or re.search(r"\)[*+?]|\(\?|\\|[*+?][*+?]|\[[\[:]", plain):
         return UNKNOWN
@@ -187,7 +207,9 @@ def _matches(text: str, pattern: str) -> t.Any:
 
 
 def _worst(pattern: str, length: int) -> int:
-    """How many steps Python's search takes at worst: each repetition and each start divide the text anew."""
+    """Return the most steps of Python's search: each repetition and each start divide the text
+    again.
+    """
     repetitions = sum(pattern.count(c) for c in "*+?")
     return int(math.comb(length + repetitions + 1, repetitions + 1) * 2 ** pattern.count("|"))
 
@@ -201,7 +223,7 @@ def _comparison_method(name: str, target: t.Any, argument: t.Any) -> t.Any:
 
 
 def call_function(name: str, arguments: list[t.Any]) -> t.Any:
-    """``quantity("40Gi")`` or ``semver("1.2.3")``; UNKNOWN for what cannot be read."""
+    """Evaluate ``quantity("40Gi")`` or ``semver("1.2.3")``. Return UNKNOWN for an invalid text."""
     if len(arguments) == 1 and isinstance(arguments[0], str):
         if name == "semver":
             return version(arguments[0])

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Required pod affinity and anti-affinity. As kube-scheduler's ``framework/plugins/interpodaffinity``.
+"""Required pod affinity and anti-affinity. As kube-scheduler's
+``framework/plugins/interpodaffinity``.
 
-Matching pods are counted once per distinct term; the counts follow every pod that the plan places.
+Matching pods are counted once per distinct term. The counts follow every pod that the plan places.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ EXISTING_ANTI_AFFINITY = "didn't satisfy existing pods anti-affinity rules"
 
 
 class InterPodAffinity:
-    """The plugin. ``placed`` is the caller's; it tells of each change there by ``update``."""
+    """The plugin. ``placed`` belongs to the caller, which calls ``update`` for each change."""
 
     def __init__(self, placed: PlacedPods, namespaces: Mapping[str, Labels]) -> None:
         self.placed, self.namespaces = placed, namespaces
@@ -39,7 +40,10 @@ class InterPodAffinity:
                 self._count_existing(pod, node, 1)
 
     def update(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
-        """A pod came to a node (``change`` 1) or left it (-1). As AddPod and RemovePod of PreFilterExtensions."""
+        """Count a pod that came to a node (``change`` 1) or left it (-1).
+
+        As AddPod and RemovePod of PreFilterExtensions.
+        """
         self._count_existing(pod, node, change)
         for terms, counts in self._affinity.items():
             self._count_affinity(terms, counts, pod, node, change)
@@ -48,7 +52,7 @@ class InterPodAffinity:
                 _count(counts, term, node, change)
 
     def _count_existing(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
-        """Terms of placed pods; one that no placed pod has any more is gone."""
+        """Count the terms of placed pods. A term that no placed pod has any more is removed."""
         for term in pod.anti_affinity:
             before = self._pods_with[term]
             self._pods_with[term] += change
@@ -58,12 +62,16 @@ class InterPodAffinity:
                 del self._existing_anti_affinity[term]
 
     def speaks_of(self, namespace: str, waiting: Iterable[AffinityTerm]) -> bool:
-        """Whether an anti-affinity term of a placed pod, or of one that waits, may speak of pods of the namespace."""
+        """Return whether an anti-affinity term of a placed or waiting pod may concern pods of the
+        namespace.
+        """
         placed = (term for term, count in self._pods_with.items() if count)
         return any(term.matches_namespace(namespace, self.namespaces) for term in itertools.chain(placed, waiting))
 
     def existing_terms(self, pod: PodInfo) -> list[AffinityTerm]:
-        """Anti-affinity terms of placed pods that speak of the pod; found anew when those changed."""
+        """Return the anti-affinity terms of placed pods that concern the pod, searched again after
+        changes.
+        """
         if not self._existing_anti_affinity:
             return []
         known = self._terms_about.get(pod)
@@ -73,11 +81,13 @@ class InterPodAffinity:
         return known[1]
 
     def pre_filter(self, pod: PodInfo) -> Filter | None:
-        """The filter for a pod, good until the next change; None when no term concerns the pod."""
+        """Return the filter for a pod, None if no term concerns it. It is valid until the next
+        change.
+        """
         own = [(term.topology_key, self._anti_affinity_counts(term)) for term in pod.anti_affinity]
         existing = [(term.topology_key, self._existing_anti_affinity[term]) for term in self.existing_terms(pod)]
         keys, counts = [term.topology_key for term in pod.affinity], self._affinity_counts(pod.affinity)
-        # the first of several pods that require each other may go to any node that has the keys
+        # the first of several pods that require each other may go to any node with the keys
         first = not any(counts.values()) and all(self._matches(term, pod) for term in pod.affinity)
         if not (own or existing or keys):
             return None
@@ -94,7 +104,7 @@ class InterPodAffinity:
         return check
 
     def _affinity_counts(self, terms: tuple[AffinityTerm, ...]) -> Counts:
-        """Pods that match all terms, by domain."""
+        """Return the number of pods that match all terms, by domain."""
         if terms and terms not in self._affinity:
             counts = self._affinity[terms] = {}
             for pods in self.placed.values():
@@ -122,7 +132,8 @@ class InterPodAffinity:
 
 
 def _any_in_domain(counts_by_key: list[tuple[str, Counts]], labels: Labels) -> bool:
-    """Whether a pod is counted in a domain of the node; a node without the key is in none."""
+    """Return whether a pod is counted in a domain of the node. A node without the key is in none.
+    """
     for key, counts in counts_by_key:
         value = labels.get(key)
         if value is not None and counts.get((key, value), 0) > 0:

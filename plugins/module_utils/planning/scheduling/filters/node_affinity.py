@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""nodeSelector and required node affinity. As kube-scheduler's ``framework/plugins/nodeaffinity``."""
+"""nodeSelector and required node affinity. As kube-scheduler's ``framework/plugins/nodeaffinity``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def node_selector_term_matches(term: Json, name: str, labels: Labels) -> bool:
-    """Whether a node meets one term of a node selector; a term without any requirement matches no node."""
+    """Return whether a node meets one term of a node selector. A term without requirements matches
+    no node.
+    """
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
@@ -21,7 +24,7 @@ def node_selector_term_matches(term: Json, name: str, labels: Labels) -> bool:
 
 
 def matches_node(spec: Json, name: str, labels: Labels) -> bool:
-    """Whether nodeSelector and required node affinity of a pod's spec admit the node."""
+    """Return whether nodeSelector and required node affinity of a pod's spec allow the node."""
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
@@ -30,5 +33,5 @@ def matches_node(spec: Json, name: str, labels: Labels) -> bool:
 
 
 def filter_node_affinity(spec: Json, name: str, labels: Labels) -> str:
-    """Why the pod may not be on the node, in the scheduler's words; empty when it may."""
+    """Return why the pod may not be on the node, in kube-scheduler's words, empty if it may."""
     return "" if matches_node(spec, name, labels) else "didn't match the pod's node affinity/selector"

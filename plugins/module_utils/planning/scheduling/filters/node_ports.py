@@ -15,7 +15,7 @@ ANY_ADDRESS = "0.0.0.0"
 
 
 def host_ports(pod: Json) -> tuple[Port, ...]:
-    """Host ports of a raw pod's containers and sidecars, which run as long as the pod does."""
+    """Return host ports of a raw pod's containers and sidecars, which run as long as the pod."""
     spec = pod["spec"]
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     ports = [p for c in (*sidecars, *(spec.get("containers") or ())) for p in c.get("ports") or ()]
@@ -24,11 +24,13 @@ def host_ports(pod: Json) -> tuple[Port, ...]:
 
 
 def conflicts(port: Port, used: Iterable[Port]) -> bool:
-    """Whether a host port is in use; the address that stands for all conflicts with every address."""
+    """Return whether a host port is in use. The address 0.0.0.0 conflicts with every address."""
     address, protocol, number = port
     return any(protocol == p and number == n and (a == address or ANY_ADDRESS in (a, address)) for a, p, n in used)
 
 
 def filter_ports(ports: Iterable[Port], used: Collection[Port]) -> str:
-    """Why host ports that a pod needs are not free on a node, in the scheduler's words; empty when they are."""
+    """Return why host ports of a pod are not free on a node, in kube-scheduler's words, empty if
+    they are.
+    """
     return "didn't have free ports for the requested pod ports" if any(conflicts(p, used) for p in ports) else ""

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resources that a pod requests of a node. As kube-scheduler's ``framework/plugins/noderesources`` (NodeResourcesFit).
+"""Resources that a pod requests. As kube-scheduler's ``framework/plugins/noderesources``
+(NodeResourcesFit).
 
 Requests are summed as ``k8s.io/component-helpers/resource`` sums them, with ``UseStatusResources``.
 """
@@ -15,15 +16,16 @@ from ..framework.quantity import amount
 from ..snapshot import Json
 
 Amounts = dict[str, int]
-"""Whole units by name of the resource, thousandths for cpu."""
+"""Whole units by name of the resource, thousandths for CPU."""
 INFEASIBLE = "Infeasible"
 
 
 def requests(pod: Json) -> Amounts:
-    """Effective requests of a raw pod: containers, init containers, sidecars, pod-level requests, overhead.
+    """Return the effective requests of a raw pod: containers, init containers, sidecars, pod-level
+    requests, overhead.
 
-    A running pod counts with the largest of what is requested, allocated and in effect (resize in place, KEP-1287).
-    Raises BadQuantity.
+    A running pod counts with the largest of the requested, allocated and actual amounts (in-place
+    resize, KEP-1287). Raise BadQuantity.
     """
     spec = pod["spec"]
     running = _sum(_effective(pod, c) for c in spec.get("containers") or ())
@@ -35,7 +37,9 @@ def requests(pod: Json) -> Amounts:
 
 
 def _init_peak(pod: Json, running: Amounts) -> Amounts:
-    """The most that the init containers need one after the other; sidecars are added to ``running``."""
+    """Return the most that the init containers need one after the other. Add sidecars to
+    ``running``.
+    """
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in pod["spec"].get("initContainers") or ():
@@ -52,7 +56,7 @@ def _init_peak(pod: Json, running: Amounts) -> Amounts:
 
 
 def _effective(pod: Json, container: Json) -> Amounts:
-    """Requests of one container; a resize that can never be done does not count."""
+    """Return the requests of one container. A resize that can never be done does not count."""
     requested = _amounts((container.get("resources") or {}).get("requests"))
     pod_status = pod.get("status") or {}
     statuses = (*(pod_status.get("containerStatuses") or ()), *(pod_status.get("initContainerStatuses") or ()))
@@ -96,17 +100,19 @@ def _largest(several: Iterable[Amounts]) -> Amounts:
 
 
 def allocatable(node: Json) -> Amounts:
-    """What the node offers. Raises BadQuantity."""
+    """Return the amounts that the node offers. Raise BadQuantity."""
     return _amounts((node.get("status") or {}).get("allocatable"))
 
 
 def filter_resources(requested: Amounts, used: Amounts, pods: int, offered: Amounts,
                      extended: frozenset[str] = frozenset()) -> str:
-    """Why a node lacks room for one more pod, in the scheduler's words; empty when it has room.
+    """Return why a node lacks room for one more pod, in kube-scheduler's words, empty if it has
+    room.
 
-    ``requested``: of the pod; ``used`` and ``pods``: requests and number of the pods that are there; ``offered``: what
-    is allocatable; ``extended``: resources of the pod that devices serve. Where a device plugin offers one of
-    these, the scheduler takes that, and a device would be attached in vain.
+    ``requested``: amounts of the pod. ``used``, ``pods``: requests and number of the pods on the
+    node. ``offered``: allocatable amounts. ``extended``: resources of the pod that devices serve.
+    If a device plugin offers such a resource, kube-scheduler uses the plugin, and a device would be
+    attached in vain.
     """
     if pods + 1 > offered.get("pods", 0):
         return "Too many pods"

@@ -14,8 +14,9 @@ TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def filter_unschedulable(unschedulable: bool, tolerations: Iterable[Json]) -> str:
-    """Why a node with this ``spec.unschedulable`` keeps a pod away, in the scheduler's words; empty when it does not.
+    """Return why a node with this ``spec.unschedulable`` refuses a pod, empty if it does not.
 
-    A pod that tolerates the taint of cordoned nodes may run there.
+    The reason is in kube-scheduler's words. A pod that tolerates the taint of cordoned nodes may
+    run there.
     """
     return "were unschedulable" if unschedulable and untolerated_taint((TAINT,), tolerations) is not None else ""

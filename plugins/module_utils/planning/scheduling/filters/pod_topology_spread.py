@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Topology spread constraints that forbid nodes. As kube-scheduler's ``framework/plugins/podtopologyspread``.
+"""Topology spread constraints that forbid nodes. As kube-scheduler's
+``framework/plugins/podtopologyspread``.
 
-Matching pods are counted once per distinct constraint; the counts follow every pod that the plan places.
+Matching pods are counted once per distinct constraint. The counts follow every pod that the plan
+places.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ class _DomainCounts:
         self._minimum: int | None = None
 
     def count(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
-        """Count a pod that matches. As the scheduler: an empty selector counts nobody, nor does one that terminates."""
+        """Count a matching pod. As in kube-scheduler, an empty selector and a terminating pod count
+        nothing.
+        """
         selector = self.constraint.selector
         if pod.terminating or node.name not in self.nodes or selector.selects_everything:
             return
@@ -36,7 +40,7 @@ class _DomainCounts:
             self._minimum = None
 
     def minimum(self) -> int:
-        """The global minimum; 0 while there are fewer domains than ``minDomains``."""
+        """Return the global minimum, 0 if there are fewer domains than ``minDomains``."""
         if len(self.counts) < self.constraint.min_domains:
             return 0
         if self._minimum is None:
@@ -45,24 +49,29 @@ class _DomainCounts:
 
 
 class PodTopologySpread:
-    """The plugin. ``placed`` is the caller's; it tells of each change there by ``update``."""
+    """The plugin. ``placed`` belongs to the caller, which calls ``update`` for each change."""
 
     def __init__(self, placed: PlacedPods, nodes: tuple[NodeInfo, ...]) -> None:
         self.placed, self.nodes = placed, nodes
         self._domains: dict[tuple[str, str, tuple[SpreadConstraint, ...]], list[_DomainCounts]] = {}
 
     def update(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
-        """A pod came to a node (``change`` 1) or left it (-1). As AddPod and RemovePod of PreFilterExtensions."""
+        """Count a pod that came to a node (``change`` 1) or left it (-1).
+
+        As AddPod and RemovePod of PreFilterExtensions.
+        """
         for (namespace, _signature, _constraints), several in self._domains.items():
             if namespace == pod.namespace:
                 for domains in several:
                     domains.count(pod, node, change)
 
     def pre_filter(self, pod: PodInfo) -> Filter | None:
-        """The filter for a pod, good until the next change; None when the pod has no constraint."""
+        """Return the filter for a pod, None if it has no constraint. It is valid until the next
+        change.
+        """
         if not pod.spread:
             return None
-        # for each constraint the counts, and how many pods a domain may have before this one
+        # counts of each constraint, and how many pods a domain may have before this one
         limits = [(each.constraint.topology_key, each.counts,
                    each.constraint.max_skew + each.minimum() - int(each.constraint.selector.selects(pod.labels)))
                   for each in self._domains_of(pod)]
@@ -79,7 +88,7 @@ class PodTopologySpread:
         return check
 
     def _domains_of(self, pod: PodInfo) -> list[_DomainCounts]:
-        """The counts for each constraint of the pod."""
+        """Return the counts for each constraint of the pod."""
         key = (pod.namespace, pod.node_signature, pod.spread)
         if key not in self._domains:
             several = self._domains[key] = [
@@ -92,7 +101,10 @@ class PodTopologySpread:
 
 
 def _counts_for(pod: PodInfo, constraint: SpreadConstraint, node: NodeInfo) -> bool:
-    """Whether the node's domain counts: it has the key of every constraint, and both policies include it (KEP-3094)."""
+    """Return whether the node's domain counts.
+
+    The node must have the key of every constraint, and both policies must include it (KEP-3094).
+    """
     spec = pod.raw["spec"]
     if any(each.topology_key not in node.labels for each in pod.spread):
         return False

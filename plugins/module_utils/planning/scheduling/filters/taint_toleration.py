@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which taints keep a pod off a node, or a claim off a device.
+"""The taints that keep a pod from a node, or a claim from a device.
 
-As kube-scheduler's ``framework/plugins/tainttoleration``; device taints follow the same rules (KEP-5055).
+As kube-scheduler's ``framework/plugins/tainttoleration``. Device taints follow the same rules
+(KEP-5055).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def tolerates(toleration: Json, taint: Json) -> bool:
-    """Whether one toleration (of a pod, or of a device request) tolerates a taint."""
+    """Return whether one toleration (of a pod, or of a device request) tolerates a taint."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
@@ -28,13 +29,17 @@ def tolerates(toleration: Json, taint: Json) -> bool:
 
 
 def untolerated_taint(taints: Iterable[Json], tolerations: Iterable[Json]) -> Json | None:
-    """The first taint with a repelling effect that no toleration tolerates, None when there is none."""
+    """Return the first taint with a repelling effect that no toleration tolerates, None if there is
+    none.
+    """
     known = tuple(tolerations)
     repelling = (taint for taint in taints if taint.get("effect") in REPELLING_EFFECTS)
     return next((taint for taint in repelling if not any(tolerates(each, taint) for each in known)), None)
 
 
 def filter_taints(taints: Iterable[Json], tolerations: Iterable[Json]) -> str:
-    """Why the taints of a node keep a pod away, in the scheduler's words; empty when they do not."""
+    """Return why the taints of a node refuse a pod, in kube-scheduler's words, empty if they do
+    not.
+    """
     taint = untolerated_taint(taints, tolerations)
     return "" if taint is None else f"had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods on nodes without their raw objects: there are tens of thousands, and most are copies of a few."""
+"""Pods on nodes without their raw objects. There are tens of thousands, and most are copies of a
+few.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,14 @@ _NO_RAW: t.Final[Json] = {}
 
 
 class AlikePods:
-    """Keeps what pods have alike once. What is known is forgotten when it is much: it only saves memory."""
+    """Keeps equal values of pods once to save memory. The values are forgotten if there are many.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, t.Any], ...], dict[str, t.Any]] = {}
 
     def placed(self, pod: PodInfo) -> PodInfo:
-        """The pod without its raw object."""
+        """Return the pod without its raw object."""
         return replace(pod, raw=_NO_RAW, namespace=sys.intern(pod.namespace), requests=self._once(pod.requests),
                        labels=self._once(pod.labels))
 
@@ -35,5 +38,5 @@ class AlikePods:
         return self._known.setdefault(tuple(values.items()), {**values})
 
     def amounts(self, offered: Mapping[str, V]) -> dict[str, V]:
-        """What a node offers; most offer what another does."""
+        """Return the offered amounts of a node. Most nodes offer the same as another node."""
         return self._once(offered)

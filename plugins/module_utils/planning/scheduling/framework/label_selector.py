@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Label selectors of Kubernetes: which labels they select. Affinity terms and spread constraints use them.
+"""Label selectors of Kubernetes, as affinity terms and spread constraints use them.
 
 Source: ``LabelSelector`` of meta/v1 and ``labels.Requirement.Matches`` of apimachinery.
 """
@@ -20,7 +20,7 @@ Labels = Mapping[str, str]
 
 
 def requirement_matches(requirement: Json, labels: Labels) -> bool:
-    """Whether labels meet one requirement of a label selector or of a node selector."""
+    """Return whether labels meet one requirement of a label selector or of a node selector."""
     key, operator, values = requirement["key"], requirement["operator"], requirement.get("values") or ()
     if operator == "In":
         return key in labels and labels[key] in values
@@ -42,7 +42,9 @@ def _compares(label: str | None, operator: str, values: t.Sequence[str]) -> bool
 
 
 def selects(selector: Json | None, labels: Labels) -> bool:
-    """Whether a raw LabelSelector selects labels: None selects nothing, an empty selector everything."""
+    """Return whether a raw LabelSelector selects labels. None selects nothing, an empty selector
+    everything.
+    """
     if selector is None:
         return False
     required: Labels = selector.get("matchLabels") or {}
@@ -53,22 +55,22 @@ def selects(selector: Json | None, labels: Labels) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """A label selector that can be compared and hashed: two are equal when their JSON is equal."""
+    """A label selector that can be compared and hashed. Two are equal if their JSON is equal."""
 
     text: str
 
     @classmethod
     def from_raw(cls, raw: Json | None) -> LabelSelector:
-        """From raw JSON."""
+        """Build a selector from raw JSON."""
         return cls(json.dumps(raw, sort_keys=True))
 
     def selects(self, labels: Labels) -> bool:
-        """Whether it selects these labels."""
+        """Return whether it selects these labels."""
         return selects(_parsed(self.text), labels)
 
     @property
     def selects_everything(self) -> bool:
-        """Whether it is there and has no requirement."""
+        """Return whether it exists and has no requirement."""
         raw = _parsed(self.text)
         return raw is not None and not raw.get("matchLabels") and not raw.get("matchExpressions")
 

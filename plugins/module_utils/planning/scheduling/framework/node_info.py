@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is read of a raw node and of its pods once. As ``NodeInfo`` of kube-scheduler's ``framework/types.go``."""
+"""The parsed fields of a raw node and its pods. As ``NodeInfo`` of kube-scheduler's
+``framework/types.go``.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from .pod_info import PodInfo
 
 @dataclass(slots=True, eq=False)
 class NodeInfo:
-    """A node with the sums over the pods that are on it. Nothing of it changes once it was read.
+    """A node with the sums over its pods. It never changes.
 
-    ``raw_pods``: the pods that it was read from.
+    ``raw_pods``: the pods from which it was parsed.
     """
 
     name: str
@@ -43,4 +45,4 @@ class NodeInfo:
 PlacedPods = dict[str, dict[tuple[PodInfo, str], tuple[PodInfo, NodeInfo]]]
 """Pods with their nodes: by namespace, then by pod and name of the node."""
 Filter = Callable[[NodeInfo], str]
-"""Says why a pod cannot be on a node, in the scheduler's words; empty when it can."""
+"""Return why a pod cannot be on a node, in kube-scheduler's words, empty if it can."""

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is read of a raw pod once: its requests, host ports and required terms about other pods.
+"""The parsed fields of a raw pod: its requests, host ports and required terms about other pods.
 
-As ``PodInfo`` and ``AffinityTerm`` of kube-scheduler's ``framework/types.go``, and ``topologySpreadConstraint`` of
-``framework/plugins/podtopologyspread/common.go``.
+As ``PodInfo`` and ``AffinityTerm`` of kube-scheduler's ``framework/types.go``, and
+``topologySpreadConstraint`` of ``framework/plugins/podtopologyspread/common.go``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from .label_selector import Labels, LabelSelector
 class AffinityTerm:
     """A term of required pod affinity or anti-affinity.
 
-    It speaks of pods of the named ``namespaces``, and of namespaces whose labels ``namespace_selector`` selects.
+    It concerns pods of ``namespaces``, and pods of namespaces with labels that
+    ``namespace_selector`` selects.
     """
 
     topology_key: str
@@ -33,11 +34,11 @@ class AffinityTerm:
     namespace_selector: LabelSelector
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Mapping[str, Labels]) -> bool:
-        """Whether the term speaks of a pod with this namespace and these labels."""
+        """Return whether the term concerns a pod with this namespace and these labels."""
         return self.matches_namespace(namespace, namespace_labels) and self.selector.selects(labels)
 
     def matches_namespace(self, namespace: str, namespace_labels: Mapping[str, Labels]) -> bool:
-        """Whether the term speaks of pods of this namespace."""
+        """Return whether the term concerns pods of this namespace."""
         return namespace in self.namespaces or self.namespace_selector.selects(namespace_labels.get(namespace) or {})
 
 
@@ -55,9 +56,9 @@ class SpreadConstraint:
 
 @dataclass(slots=True, eq=False)
 class PodInfo:
-    """A pod as the filters read it. Nothing of it changes once it was read.
+    """A pod as the filters read it. It never changes.
 
-    ``raw`` is empty of one that is on a node already: what is asked of it is read.
+    ``raw`` is empty for a pod on a node, because all needed fields of it are parsed.
     """
 
     uid: str
@@ -74,7 +75,7 @@ class PodInfo:
 
     @classmethod
     def from_raw(cls, raw: Json) -> PodInfo:
-        """Read a pod. Raises BadQuantity."""
+        """Parse a pod. Raise BadQuantity."""
         meta = raw["metadata"]
         return cls(meta["uid"], raw, meta["namespace"], meta.get("labels") or {}, requests(raw), host_ports(raw),
                    bool(meta.get("deletionTimestamp")), required_affinity(raw), required_anti_affinity(raw),
@@ -82,7 +83,9 @@ class PodInfo:
 
     @property
     def node_signature(self) -> str:
-        """nodeSelector, node affinity and tolerations as text: equal for pods that the same nodes suit."""
+        """Return nodeSelector, node affinity and tolerations as text, equal for pods that suit the
+        same nodes.
+        """
         if not self._node_signature:
             spec = self.raw["spec"]
             affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
@@ -92,17 +95,17 @@ class PodInfo:
 
     @property
     def has_pod_terms(self) -> bool:
-        """Whether it has terms about other pods."""
+        """Return whether it has terms about other pods."""
         return bool(self.affinity or self.anti_affinity or self.spread)
 
 
 def required_affinity(pod: Json) -> tuple[AffinityTerm, ...]:
-    """Terms of a raw pod's required pod affinity."""
+    """Return the terms of a raw pod's required pod affinity."""
     return _affinity_terms(pod, "podAffinity")
 
 
 def required_anti_affinity(pod: Json) -> tuple[AffinityTerm, ...]:
-    """Terms of a raw pod's required pod anti-affinity."""
+    """Return the terms of a raw pod's required pod anti-affinity."""
     return _affinity_terms(pod, "podAntiAffinity")
 
 
@@ -117,7 +120,7 @@ def _affinity_terms(pod: Json, kind: str) -> tuple[AffinityTerm, ...]:
 
 
 def spread_constraints(pod: Json) -> tuple[SpreadConstraint, ...]:
-    """A raw pod's topology spread constraints that forbid nodes."""
+    """Return a raw pod's topology spread constraints that forbid nodes."""
     labels = pod["metadata"].get("labels") or {}
     return tuple(SpreadConstraint(raw["topologyKey"], _selector_with_label_keys(raw, labels), int(raw["maxSkew"]),
                                   int(raw.get("minDomains") or 1), raw.get("nodeAffinityPolicy", "Honor") == "Honor",
@@ -127,7 +130,10 @@ def spread_constraints(pod: Json) -> tuple[SpreadConstraint, ...]:
 
 
 def _selector_with_label_keys(raw: Json, labels: Labels) -> LabelSelector:
-    """The selector with the pod's values of matchLabelKeys (KEP-3243); one that selects nothing stays so."""
+    """Return the selector with the pod's values of matchLabelKeys (KEP-3243).
+
+    A selector that selects nothing does not change.
+    """
     selector, keys = raw.get("labelSelector"), [k for k in raw.get("matchLabelKeys") or () if k in labels]
     if selector is None or not keys:
         return LabelSelector.from_raw(selector)

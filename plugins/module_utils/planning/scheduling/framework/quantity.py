@@ -19,7 +19,7 @@ SUFFIXES = {"": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "
 
 
 MAX_LENGTH = 64
-"""Of a text; the API server writes a quantity in less than half of it."""
+"""Maximum length of a text. The API server writes a quantity in less than half of it."""
 
 
 class BadQuantity(ValueError):
@@ -28,7 +28,7 @@ class BadQuantity(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def quantity(text: str) -> Fraction:
-    """The exact value of a quantity. Raises BadQuantity."""
+    """Return the exact value of a quantity. Raise BadQuantity."""
     match = QUANTITY.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:
         raise BadQuantity(f"{text[:MAX_LENGTH]!r} is not a quantity")
@@ -38,6 +38,8 @@ def quantity(text: str) -> Fraction:
 
 @functools.lru_cache(maxsize=4096)
 def amount(resource: str, text: str) -> int:
-    """A request or an allocatable amount in whole units, thousandths for cpu; rounded up, as the scheduler does."""
+    """Return a request or an allocatable amount in whole units, thousandths for CPU, rounded up as
+    in kube-scheduler.
+    """
     value = quantity(text)
     return -(-(value * 1000 if resource == "cpu" else value) // 1)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One cycle that lives on from plan to plan, for whoever makes thousands of plans of a cluster that changes a little.
+"""A cycle that is kept from plan to plan, for thousands of plans of a cluster with few changes.
 
-As kube-scheduler's cache, which updates its snapshot by the nodes that changed.
+This corresponds to kube-scheduler's cache, which updates its snapshot by the nodes that changed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..snapshot import GatedPod, Placement, SchedulingPlan, SchedulingSettings, 
 from ..supply import Supplier
 
 MOST_CHANGES: t.Final = 100_000
-"""After so many the cycle is made anew, so that it does not grow for ever."""
+"""Number of changes after which the cycle is rebuilt, so that it does not grow without limit."""
 FORGETTING: t.Final = 64
-"""After so many plans it is looked whether what was read is still there."""
+"""Number of plans after which parsed objects that are gone are forgotten."""
 
 
 class LiveCycle:
-    """Plans as ``plan_placements`` does, but looks anew only at nodes that changed since the last plan.
+    """Plans as ``plan_placements`` does, but evaluates only nodes that changed since the last plan.
 
-    A node has changed when its NodeFacts are another object, its placements are, or a plan took or withheld something
-    there. Where Node objects, namespaces, DeviceClasses or samples changed, the cycle is made
-    anew; ``cycles`` counts how often.
+    A node has changed if its NodeFacts or placements are other objects, or if a plan took or
+    withheld something there. If Node objects, namespaces, DeviceClasses or samples changed, the
+    cycle is rebuilt. ``cycles`` counts the rebuilds.
     """
 
     def __init__(self, settings: SchedulingSettings) -> None:
@@ -41,8 +41,11 @@ class LiveCycle:
         self._seen = self.cycles = self.plans = 0
 
     def plan(self, snapshot: SchedulingSnapshot, line: SchedulingQueue | None = None) -> SchedulingPlan:
-        """The plan. ``line``: of the pods that wait, where the caller keeps one; the snapshot's are not read then, and
-        of a ``WaitingLine`` the plan does not say what each pod waits for."""
+        """Return the plan.
+
+        ``line``: a queue of the waiting pods that the caller keeps. The waiting pods of the
+        snapshot are not read then. With a ``WaitingLine`` the plan has no wait reason for each pod.
+        """
         reader = self.cache.demand_reader(snapshot, self.settings)
         feasibility = self._renewed(snapshot, reader)
         queue = line if line is not None else build_queue(snapshot, self.cache, reader)
@@ -53,7 +56,7 @@ class LiveCycle:
         return plan
 
     def judge(self, pod: GatedPod, snapshot: SchedulingSnapshot) -> QueuedPod | str:
-        """A pod with what it demands, for the line; or why it is let go."""
+        """Return a pod with its demand for the line, or why it is released."""
         return judge(pod, self.cache, self.cache.demand_reader(snapshot, self.settings))
 
     def _renewed(self, snapshot: SchedulingSnapshot, reader: DemandReader) -> FeasibilityCheck:

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A queue that is kept from plan to plan, for whoever makes thousands of plans with thousands of pods that wait.
+"""A queue that is kept from plan to plan, for thousands of plans with thousands of waiting pods.
 
-Its order is that of ``build_queue``. Pods that are alike stand in one lane; once one of them was found to wait for
-devices, and nothing is left to be promised to the others, the plan does not look at the rest of its lane. Pods with
-terms about others stand in lanes of their own, and no lane is passed of whose namespace anti-affinity terms speak: what
-they find depends on the labels of each pod, and on who is placed while the plan is made.
+Its order is that of ``build_queue``. Equal pods stand in one lane. If one of them waits for
+devices, and no device is left to be promised to the others, the plan skips the rest of the lane.
+Pods with terms about other pods have lanes of their own. A lane is not skipped if anti-affinity
+terms concern its namespace: the result then depends on the labels of each pod, and on the pods that
+are placed during the plan.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from ..framework.pod_info import AffinityTerm
 from ..queue import QueuedPod, QueueEntry, SchedulingQueue, Signature
 
 Lane = tuple[str, frozenset[tuple[Signature, int]]]
-"""Namespace and signature of the pods in it."""
+"""Namespace and signature of its pods."""
 Share = tuple[int, str]
-"""Priority, the highest first, and namespace: those take turns."""
+"""Priority, the highest first, and namespace. Shares of one priority take turns."""
 
 
 def lane_of(entry: QueueEntry) -> Lane:
-    """In which lane an entry stands; entries of one lane get the same answers where no terms speak of them."""
+    """Return the lane of an entry. Entries of one lane get the same results if no terms concern
+    them.
+    """
     counts = Counter(pod.signature_among_pods if pod.info.has_pod_terms else pod.signature for pod in entry.pods)
     return entry.namespace, frozenset(counts.items())
 
@@ -47,8 +50,11 @@ class WaitingLine(SchedulingQueue):
     _spoken_of: dict[str, bool] = field(default_factory=dict)
 
     def add(self, pod: QueuedPod) -> bool:
-        """A pod comes; True when a plan may have something new for it: it is the first of its lane, or terms may tell
-        it from those before it."""
+        """Add a pod. Return whether a plan may have a new result for it.
+
+        This is so if it is the first of its lane, or if terms may distinguish it from the pods
+        before it.
+        """
         entry = QueueEntry((pod,))
         order, lane = entry.order, lane_of(entry)
         share = (order[0], entry.namespace)
@@ -62,7 +68,7 @@ class WaitingLine(SchedulingQueue):
         return entries[0][1] is entry or self._is_spoken_of(entry.namespace)
 
     def remove(self, uid: str) -> None:
-        """A pod leaves: it has a node, or is gone."""
+        """Remove a pod that has a node or is gone."""
         share, lane, entry = self._places.pop(uid)
         orders, entries = self._orders[share], self._lanes[share, lane]
         del orders[bisect.bisect_left(orders, entry.order)]
@@ -76,11 +82,12 @@ class WaitingLine(SchedulingQueue):
         return len(self._places)
 
     def pods(self) -> Iterator[QueuedPod]:
-        """All that wait."""
+        """Return all waiting pods."""
         return (entry.pods[0] for _share, _lane, entry in self._places.values())
 
     def in_turn(self, affinity: InterPodAffinity) -> Iterator[QueueEntry]:
-        """The entries in their order, but for those whose lane is passed by then. A new plan begins with it."""
+        """Begin a new plan, and return the entries in their order, without those of skipped lanes.
+        """
         self._affinity = affinity
         self._spoken_of.clear()
         self._passed.clear()
@@ -90,13 +97,15 @@ class WaitingLine(SchedulingQueue):
         return (entry for _turn, entry in heapq.merge(*lanes, key=lambda each: each[0]))
 
     def skip(self, entry: QueueEntry) -> None:
-        """The plan under way has done with the entry's lane, unless terms may tell its pods from each other."""
+        """Skip the lane of the entry in the current plan, unless terms may distinguish its pods."""
         if not self._is_spoken_of(entry.namespace):
             self._passed.add(self._places[entry.pods[0].gated.uid][1])
 
     def _is_spoken_of(self, namespace: str) -> bool:
-        """Whether anti-affinity of pods that are on nodes, or that wait, may speak of pods of the namespace. Placing
-        one of the line in the plan under way changes nothing of it."""
+        """Return whether anti-affinity of placed or waiting pods may concern pods of the namespace.
+
+        Placing a pod of the line in the current plan does not change the result.
+        """
         if self._affinity is None:
             return False
         if namespace not in self._spoken_of:

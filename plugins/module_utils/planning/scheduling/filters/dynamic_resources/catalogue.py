@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The models that can be attached, and which of them, and which single devices, satisfy the selectors of a request."""
+"""The models and the single devices that satisfy the selectors of a request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ Samples = Mapping[tuple[str, str], tuple[Json, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _AnnouncedDevice:
-    """A device with the answers so far. ``raw`` is kept so that nothing else gets its id."""
+    """A device with the results so far. ``raw`` stays referenced so that no other object gets its
+    id.
+    """
 
     raw: Json
     facts: DeviceFacts
@@ -30,9 +32,10 @@ class _AnnouncedDevice:
 
 
 class Catalogue:
-    """Answers of selectors, each found once. It is valid for one ``device_info`` and one set of samples.
+    """Results of selectors, each computed once. Valid for one ``device_info`` and one set of
+    samples.
 
-    Where a driver is asked for, an empty one is that of the model's pools.
+    An empty driver stands for the driver of the model's pools.
     """
 
     def __init__(self, models: tuple[DeviceModel, ...], samples: Samples,
@@ -46,7 +49,7 @@ class Catalogue:
         self._devices: dict[tuple[int, bool, str], _AnnouncedDevice] = {}
 
     def copy(self) -> Catalogue:
-        """An independent one that knows the same; the known values are shared, since they never change."""
+        """Return an independent copy. Cached values are shared, since they never change."""
         other = Catalogue(tuple(self.models.values()), self._samples, self.excluded)
         other._expected = self._expected.copy()
         other._model_answers = self._model_answers.copy()
@@ -55,42 +58,45 @@ class Catalogue:
 
     def made_from(self, models: tuple[DeviceModel, ...], samples: Samples,
                   excluded: frozenset[str] = frozenset()) -> bool:
-        """Whether it was made from these very values."""
+        """Return whether it was made from the same values."""
         same_samples = all(len(new) == len(old) and all(a is b or a == b for a, b in zip(old, new, strict=True))
                            for name in {*samples, *self._samples}
                            for old, new in [(self._samples.get(name, ()), samples.get(name, ()))])
         return same_samples and models == tuple(self.models.values()) and excluded == self.excluded
 
     def forget_devices(self, limit: int) -> None:
-        """Forget all single devices when more than ``limit`` are known: most of them are gone."""
+        """Forget all single devices if more than ``limit`` are known, since most of them are gone.
+        """
         if len(self._devices) > limit:
             self._devices.clear()
 
     def expected(self, model: str, driver: str = "") -> DeviceFacts:
-        """What is known of a device of the model that is to be attached."""
+        """Return the known facts of a device of the model that is to be attached."""
         key = model, driver or self.models[model].driver_name
         if key not in self._expected:
             self._expected[key] = expected_device(self.models[model], key[1], self._samples.get(key, ()))
         return self._expected[key]
 
     def attribute(self, device: IdleDevice, model: str, name: str) -> object:
-        """An attribute of a device that is in a ResourceSlice."""
+        """Return an attribute of a device that is in a ResourceSlice."""
         found = self._announced(device, model).facts.find("attributes", name)
         return self._whole(device, model).find("attributes", name) if isinstance(found, Unknown) else found
 
     def model_satisfies(self, model: str, expressions: Expressions, driver: str = "") -> bool | None:
-        """Whether a device of the model that is to be attached satisfies all expressions; None when not known."""
+        """Return whether a device of the model to be attached satisfies all expressions, None if
+        unknown.
+        """
         key = (model, driver, expressions)
         if key not in self._model_answers:
             self._model_answers[key] = _all_hold(expressions, self.expected(model, driver))
         return self._model_answers[key]
 
     def satisfies_by_driver(self, model: str, expressions: Expressions) -> dict[str, bool | None]:
-        """The same for each driver that may show the model's devices."""
+        """Return the same for each driver that may publish the model's devices."""
         return {driver: self.model_satisfies(model, expressions, driver) for driver in self.models[model].drivers}
 
     def device_satisfies(self, device: IdleDevice, model: str, expressions: Expressions) -> bool | None:
-        """Whether a device that is in a ResourceSlice satisfies all expressions; None when not known."""
+        """Return whether a device in a ResourceSlice satisfies all expressions, None if unknown."""
         known = self._announced(device, model)
         if expressions not in known.answers:
             known.answers[expressions] = _all_hold(expressions, known.facts)
@@ -98,7 +104,9 @@ class Catalogue:
         return _all_hold(expressions, self._whole(device, model)) if answer is None and device.uuid else answer
 
     def _announced(self, device: IdleDevice, model: str) -> _AnnouncedDevice:
-        """What is known of all devices with this entry; where they differ by their UUID it is unknown here."""
+        """Return the facts of all devices with this entry. If they differ by UUID, the UUID is
+        unknown here.
+        """
         driver = self._driver(device, model)
         key = (id(device.device), bool(device.uuid), driver)
         known = self._devices.get(key)
@@ -110,7 +118,7 @@ class Catalogue:
         return known
 
     def _whole(self, device: IdleDevice, model: str) -> DeviceFacts:
-        """What is known of this very device."""
+        """Return the facts of this single device."""
         facts = self._announced(device, model).facts
         own = {f"{self._driver(device, model)}/uuid": device.uuid} if device.uuid else {}
         return replace(facts, attributes={**facts.attributes, **own})
@@ -120,7 +128,7 @@ class Catalogue:
 
 
 def _all_hold(expressions: Expressions, facts: DeviceFacts) -> bool | None:
-    """All expressions, in the scheduler's order: the first that does not hold decides."""
+    """Evaluate the expressions in kube-scheduler's order. The first that is not True decides."""
     for expression in expressions:
         answer = compile_expression(expression)(facts)
         if answer is not True:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the ResourceClaims of a pod. As the PreFilter of kube-scheduler's ``framework/plugins/dynamicresources``."""
+"""Read the ResourceClaims of a pod. As the PreFilter of kube-scheduler's
+``framework/plugins/dynamicresources``.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +18,34 @@ from .requests import RequestReader, Unsupported
 MAX_DEVICES_PER_CLAIM = 32
 """``AllocationResultsMaxSize`` of the API."""
 MAX_COMBINATIONS = 1024
-"""Of ways to satisfy the requests of a pod; more are not searched."""
+"""Most ways to satisfy the requests of a pod that are searched."""
 MAX_SELECTORS, MAX_SELECTOR_TEXT, MAX_PATTERNS = 64, 16384, 16
-"""Different selectors of a pod's claims, their length together, and the patterns in them."""
+"""Most different selectors of a pod's claims, their total length, and the patterns in them."""
 _SIGNATURES = itertools.count()
 
 
 class ClaimReader:
-    """Reads the claims of pods; equal requests of different pods get the same signature."""
+    """Reads the claims of pods. Equal requests of different pods get the same signature."""
 
     def __init__(self, requests: RequestReader) -> None:
         self.requests = requests
         self._signatures: dict[tuple[DeviceRequest, ...], int] = {}
 
     def copy(self, requests: RequestReader) -> ClaimReader:
-        """An independent one with the same signatures; no two ever give one signature to different requests."""
+        """Return an independent copy with the same signatures.
+
+        No two copies ever give one signature to different requests.
+        """
         other = ClaimReader(requests)
         other._signatures = self._signatures.copy()
         return other
 
     def demand(self, pod: GatedPod, special: Json | None = None) -> Demand:
-        """What the pod demands; a claim that the pod names twice counts once. ``special``: the claim that the scheduler
-        will make for its extended resources. Raises Unsupported."""
+        """Return the demand of the pod. A claim that the pod names twice counts once.
+
+        ``special``: the claim that kube-scheduler will make for its extended resources. Raise
+        Unsupported.
+        """
         _check_selectors(pod)
         requests: list[DeviceRequest] = []
         claims: list[str] = []
@@ -56,7 +64,9 @@ class ClaimReader:
         return Demand(key, tuple(claims), self._signatures.setdefault(key, next(_SIGNATURES)))
 
     def _read(self, claim: Json, number: int) -> list[DeviceRequest]:
-        """The requests of the pod's claim with this number, with the claim's constraints. Raises Unsupported."""
+        """Return the requests of the pod's claim ``number``, with the claim's constraints. Raise
+        Unsupported.
+        """
         name, status = claim["metadata"]["name"], claim.get("status") or {}
         if claim["metadata"].get("deletionTimestamp"):
             raise Unsupported(f"claim {name} is being deleted")
@@ -74,7 +84,7 @@ class ClaimReader:
         return requests
 
     def _request(self, raw: Json, number: int, claim: str) -> DeviceRequest:
-        """One request. Raises NoModel if no model can satisfy it, else Unsupported."""
+        """Read one request. Raise NoModel if no model can satisfy it, else Unsupported."""
         try:
             return DeviceRequest(number, raw["name"], self.requests.alternatives(raw))
         except Unsupported as error:
@@ -82,7 +92,9 @@ class ClaimReader:
 
 
 def _check_selectors(pod: GatedPod) -> None:
-    """Whoever may create a claim decides how long its selectors are, and all pods wait for their answer."""
+    """Limit the selectors, because every tenant can write them and all pods wait for their
+    evaluation.
+    """
     found = {str((selector.get("cel") or {}).get("expression") or "") for claim in pod.claims.values() if claim
              for request in (claim["spec"].get("devices") or {}).get("requests") or ()
              for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ()))

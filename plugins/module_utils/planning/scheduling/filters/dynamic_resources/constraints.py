@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Constraints of a ResourceClaim: ``matchAttribute``, where every device in question has the same known value, and on
-attributes that depend on where a device is, whose values are known of the devices that are there."""
+"""Constraints of a ResourceClaim: ``matchAttribute`` with one known value for all devices, or with
+a place.
+
+The values of attributes that depend on the place of a device are known only for present devices.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,12 @@ from .requests import Unsupported
 
 def apply_constraint(requests: list[DeviceRequest], constraint: Json, number: int,
                      catalogue: Catalogue) -> list[DeviceRequest]:
-    """The requests of a claim with one of its raw ``constraints`` in them (KEP-4381, ``DeviceConstraint``).
+    """Apply one raw entry of ``constraints`` to the requests of a claim (KEP-4381,
+    ``DeviceConstraint``).
 
-    A constraint that any choice of models meets is supported, since no combination has to be searched for then; and one
-    on a place, for which devices that are there are searched. ``number``: of the constraint. Raises Unsupported.
+    Two kinds are supported: a constraint that any choice of models meets, which needs no search for
+    combinations, and a constraint on a place, for which present devices are searched. ``number``:
+    number of the constraint. Raise Unsupported.
     """
     attribute = constraint.get("matchAttribute")
     names = set(constraint.get("requests") or (request.name for request in requests))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What selectors can know of devices: of those in a ResourceSlice, and of those that are still to be attached."""
+"""The facts that selectors can use: of devices in a ResourceSlice, and of devices that are to be
+attached.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,23 @@ from ...snapshot import Json
 from ..taint_toleration import untolerated_taint
 
 PLACE = frozenset({"pcieRoot", "numaNode", "numa", "switch", "linkWidth", "linkSpeed"})
-"""Attributes that depend on where a device is."""
+"""Attributes that depend on the place of a device."""
 INDIVIDUAL = PLACE | {"uuid", "parentUUID", "serial", "index", "minor", "pciBusID", "pciAddress"}
 """Attributes that differ between devices of one model, or with the slot."""
 
 
 def announced_device(device: Json, driver: str) -> DeviceFacts:
-    """A device of a ResourceSlice; what its entry does not name it does not have."""
+    """Return the facts of a device in a ResourceSlice. It has nothing that its entry does not name.
+    """
     return DeviceFacts(driver, _values(device.get("attributes") or {}, driver, _attribute),
                        _values(device.get("capacity") or {}, driver, _capacity), complete=True)
 
 
 def expected_device(model: DeviceModel, driver: str, samples: tuple[Json, ...]) -> DeviceFacts:
-    """A device of the model that is to be attached where ``driver`` shows it.
+    """Return the facts of a device of the model to be attached, if ``driver`` publishes it.
 
-    ``samples``: entries of ResourceSlices of devices of this model; what they have in common is expected. Without any
-    the attributes of ``device_info`` are.
+    ``samples``: entries of ResourceSlices of devices of this model. Their common values are
+    expected. Without samples the attributes of ``device_info`` are expected.
     """
     if not samples:
         known = _values(model.attributes, driver, lambda value: value)
@@ -63,7 +66,7 @@ def _capacity(value: Mapping[str, t.Any]) -> t.Any:
 
 
 def _common(several: list[Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """Values that all have; where they differ, or one lacks it, the value is unknown."""
+    """Return the values that all have. A value that differs or that one lacks is unknown."""
     found: dict[str, t.Any] = {}
     for name in {name for each in several for name in each}:
         values = [each.get(name) for each in several]
@@ -73,26 +76,31 @@ def _common(several: list[Mapping[str, t.Any]]) -> dict[str, t.Any]:
 
 
 def depends_on_place(attribute: str) -> bool:
-    """Whether an attribute, with or without its domain, depends on where a device is."""
+    """Return whether an attribute, with or without its domain, depends on the place of a device."""
     return attribute.rpartition("/")[2] in PLACE
 
 
 def shareable(device: Json) -> bool:
-    """Whether several claims (KEP-5075) or partitions (KEP-4815) may use the device: those are not counted on.
+    """Return whether several claims (KEP-5075) or partitions (KEP-4815) may use the device. Plans
+    do not use it then.
 
-    One that a claim without a request for capacity has as a whole is as any other, while no claim has a part of it.
+    A device that a claim without a request for capacity gets as a whole is not shareable, while no
+    claim has a part of it.
     """
     shared = bool(device.get("allowMultipleAllocations")) and not _whole_by_default(device)
     return shared or bool(device.get("consumesCounters"))
 
 
 def _whole_by_default(device: Json) -> bool:
-    """As ``fillEmptyRequest`` of ``structured/internal``: without a default it is the whole capacity."""
+    """Return whether the default request is the whole capacity.
+
+    As ``fillEmptyRequest`` of ``structured/internal``: without a default it is the whole capacity.
+    """
     found = (device.get("capacity") or {}).values()
     pairs = [(each, {"value": (each.get("requestPolicy") or {}).get("default") or each.get("value")}) for each in found]
     return any(_capacity(each) == _capacity(default) != UNKNOWN for each, default in pairs)
 
 
 def repels(device: Json, tolerations: t.Iterable[Json]) -> bool:
-    """Whether a taint of the device keeps a request with these tolerations away (KEP-5055)."""
+    """Return whether a taint of the device refuses a request with these tolerations (KEP-5055)."""
     return untolerated_taint(device.get("taints") or (), tolerations) is not None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Extended resources that a DeviceClass serves (KEP-5004): the claim that kube-scheduler makes for them, as it will be.
+"""Extended resources of a DeviceClass (KEP-5004): the claim that kube-scheduler will make for them.
 
 Source: ``extendeddynamicresources.go`` of kube-scheduler 1.36, ``extendedresourcecache.go`` of
 ``k8s.io/dynamic-resource-allocation``.
@@ -15,11 +15,14 @@ from ...framework.quantity import amount
 from ...snapshot import GatedPod, Json
 
 PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Before the name of a DeviceClass: the resource that each class serves, whatever else it says."""
+"""Prefix before the name of a DeviceClass: the resource that each class always serves."""
 
 
 def classes_by_resource(classes: Mapping[str, Json]) -> dict[str, str]:
-    """The DeviceClass of each resource; where several say the same the newest, then the first by name."""
+    """Return the DeviceClass of each resource.
+
+    If several name the same resource, the newest wins, then the first by name.
+    """
     found = {PREFIX + name: name for name in classes}
     for name in sorted(classes, reverse=True):
         said = (classes[name].get("spec") or {}).get("extendedResourceName")
@@ -33,16 +36,18 @@ def _created(raw: Json) -> str:
 
 
 def extended_resources(pod: Json, served: Mapping[str, str]) -> frozenset[str]:
-    """The resources of a raw pod that are ``served`` by a DeviceClass. Raises BadQuantity."""
+    """Return the resources of a raw pod that are ``served`` by a DeviceClass. Raise BadQuantity."""
     containers = (*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ()))
     return frozenset(name for container in containers for name in _requests(container)
                      if name in served and _count(container, name))
 
 
 def special_claim(pod: GatedPod, served: Mapping[str, str]) -> Json | None:
-    """The claim that the scheduler will make for the extended resources of a pod; None when it requests none.
+    """Return the claim that kube-scheduler will make for the pod's extended resources, None if it
+    requests none.
 
-    ``served``: as from ``classes_by_resource``. Its uid is ``PodRef.special_claim``. Raises BadQuantity.
+    ``served``: as from ``classes_by_resource``. The UID is ``PodRef.special_claim``. Raise
+    BadQuantity.
     """
     requests = [request for resource in sorted(extended_resources(pod.raw, served))
                 for request in _device_requests(pod.raw["spec"], resource, served[resource])]
@@ -53,8 +58,11 @@ def special_claim(pod: GatedPod, served: Mapping[str, str]) -> Json | None:
 
 
 def _device_requests(spec: Json, resource: str, device_class: str) -> list[Json]:
-    """Each container that runs for long has devices of its own; an init container has those of later ones, and only
-    the largest of what the init containers need beyond that is added."""
+    """Return the requests of the claim by container.
+
+    Each long-running container has its own devices. An init container uses the devices of later
+    containers. The largest number that an init container needs in addition is added.
+    """
     starting = spec.get("initContainers") or ()
     containers = (*starting, *(spec.get("containers") or ()))
     brief = [i for i, each in enumerate(starting) if each.get("restartPolicy") != "Always"]

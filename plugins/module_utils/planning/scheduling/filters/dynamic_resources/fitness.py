@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the scheduler may give a device that a ResourceSlice shows to a request of a claim."""
+"""Check whether kube-scheduler may allocate a device in a ResourceSlice to a request of a claim."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .devices import announced_device
 
 
 def misfit(spec: Json, request: str, device: Json, driver: str, classes: Mapping[str, Json]) -> str:
-    """Why the scheduler will not give a device to a request, in a sentence; empty when it may, or nobody can tell.
+    """Return why kube-scheduler will not allocate a device to a request, empty if it may or if
+    unknown.
 
-    ``spec``: of the claim; ``request``: as an allocation names it, a subrequest after a slash; ``device``: its entry in
-    the slice of ``driver``; ``classes``: raw DeviceClasses by name. Any alternative of a request counts (KEP-4816):
-    after a new allocation another one may be chosen.
+    ``spec``: of the claim. ``request``: as an allocation names it, a subrequest after a slash.
+    ``device``: its entry in the slice of ``driver``. ``classes``: raw DeviceClasses by name. Any
+    alternative of a request counts (KEP-4816), because a new allocation may choose another one.
     """
     name = request.partition("/")[0]
     listed = (spec.get("devices") or {}).get("requests") or ()

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads one request of a ResourceClaim: which models satisfy it, in which alternatives.
+"""Read one request of a ResourceClaim: the models that satisfy it, in their alternatives.
 
-As ``validateDeviceRequest`` of ``k8s.io/dynamic-resource-allocation/structured``, save that models stand for devices.
+As ``validateDeviceRequest`` of ``k8s.io/dynamic-resource-allocation/structured``, but models stand
+for devices.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ EXACT_COUNT = "ExactCount"
 
 
 class Unsupported(Exception):
-    """A pod or a claim uses something that is not planned for here; the message says what."""
+    """A pod or a claim uses a feature that is not planned for here. The message names the feature.
+    """
 
 
 class NoModel(Unsupported):
-    """All of it is understood, and no model can ever satisfy it."""
+    """All of the request is understood, and no model can ever satisfy it."""
 
 
 class RequestReader:
-    """Reads requests. ``served``: names of the DeviceClasses that the fabric serves; ``classes``: raw, by name;
-    ``more``: models that count beside the usable ones of the catalogue."""
+    """Reads requests.
+
+    ``served``: names of the DeviceClasses that the fabric serves. ``classes``: raw, by name.
+    ``more``: models that count beside the usable ones of the catalogue.
+    """
 
     def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json],
                  more: frozenset[str] = frozenset()) -> None:
@@ -37,9 +42,10 @@ class RequestReader:
         self._models = tuple(name for name in catalogue.models if name in catalogue.usable or name in more)
 
     def alternatives(self, request: Json) -> tuple[Alternative, ...]:
-        """Alternatives up to the first that is unsupported: whether a later one is tried depends on it.
+        """Return the alternatives before the first unsupported one, which decides whether later
+        ones are tried.
 
-        Raises Unsupported when there is none, NoModel when that is certain.
+        Raise Unsupported if there is none, NoModel if that is certain.
         """
         listed = [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
         found: list[Alternative] = []
@@ -57,7 +63,7 @@ class RequestReader:
         return tuple(found)
 
     def _alternative(self, raw: Json) -> Alternative | None:
-        """The alternative; None when no model can ever satisfy it. Raises Unsupported."""
+        """Return the alternative, None if no model can ever satisfy it. Raise Unsupported."""
         self._check(raw)
         expressions = self._expressions(raw)
         answers = {m: self._answer(m, expressions) for m in self._models}
@@ -71,7 +77,9 @@ class RequestReader:
                            attachable=attachable) if models else None
 
     def _answer(self, model: str, expressions: Expressions) -> bool | None:
-        """Whether a device of the model satisfies them where one of its drivers shows it; None when not known."""
+        """Return whether a device of the model satisfies the expressions with one of its drivers,
+        None if unknown.
+        """
         answers = [*self.catalogue.satisfies_by_driver(model, expressions).values()]
         return True if True in answers else None if None in answers else False
 
@@ -84,7 +92,8 @@ class RequestReader:
         if raw.get("capacity"):
             raise Unsupported("a request for capacity is not supported")
         if raw.get("derivedAttributes"):
-            # KEP-6080: a constraint on their name then compares what they compute, and not what devices show.
+            # KEP-6080: a constraint on their name then compares computed values, not attributes of
+            # devices.
             raise Unsupported("derivedAttributes are not supported")
         if name not in self.served:
             raise Unsupported(f"the fabric does not serve DeviceClass {name}")
@@ -92,7 +101,9 @@ class RequestReader:
             raise Unsupported(f"there is no DeviceClass {name}")
 
     def _expressions(self, raw: Json) -> Expressions:
-        """Selectors of the class, then of the request, all of which are understood. Raises Unsupported."""
+        """Return the selectors of the class, then of the request. Raise Unsupported if one is not
+        understood.
+        """
         spec = self.classes[raw["deviceClassName"]].get("spec") or {}
         selectors = (*(spec.get("selectors") or ()), *(raw.get("selectors") or ()))
         expressions = tuple((each.get("cel") or {}).get("expression") or "" for each in selectors)

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that share an attribute of their place (``matchAttribute``): idle ones by their ResourceSlice, and those that
-are to be attached where the whole fabric is behind one place of the node.
+"""Devices that share an attribute of their place (``matchAttribute``).
 
-As ``matchAttributeConstraint`` of ``k8s.io/dynamic-resource-allocation/structured``: a device without the attribute is
-never allocated, and values of unlike types are not the same.
+For idle devices the ResourceSlice shows the place. For devices to be attached the place is known if
+the whole fabric is behind one place of the node.
+
+As ``matchAttributeConstraint`` of ``k8s.io/dynamic-resource-allocation/structured``: a device
+without the attribute is never allocated, and values of different types are not the same.
 """
 
 from __future__ import annotations
@@ -20,13 +22,16 @@ from .catalogue import Catalogue
 Value = tuple[str, object]
 Values = tuple[Value, ...]
 Places = Mapping[str, "str | int"]
-"""What all devices that are attached to a node share, by attribute without its domain."""
+"""Values that all devices attached to a node share, by attribute without its domain."""
 ModelTakes = tuple[tuple[str, Take], ...]
 
 
 class SharedPlaces:
-    """What the first requests of a pod have settled on one node, by the devices that they took. ``label``: which DRA
-    driver the node has, empty for that of the models' pools."""
+    """The places that the first requests of a pod have fixed on one node by the devices that they
+    took.
+
+    ``label``: DRA driver of the node, empty for the driver of the models' pools.
+    """
 
     def __init__(self, requests: Sequence[DeviceRequest], takes: Sequence[ModelTakes], places: Places,
                  catalogue: Catalogue, label: str = "") -> None:
@@ -40,7 +45,10 @@ class SharedPlaces:
                         self._settled[request.claim, number] = value
 
     def groups(self, request: DeviceRequest, model: str, idle: Sequence[IdleDevice]) -> dict[Values, list[IdleDevice]]:
-        """The idle devices by what they share, as far as that is not settled otherwise; as the scheduler tries them."""
+        """Return idle devices by their shared values, without those that contradict a fixed place.
+
+        The order is that of kube-scheduler.
+        """
         found: dict[Values, list[IdleDevice]] = {}
         for device in idle:
             values = [self._of(device, model, name) for _number, name in request.alternatives[0].shared]
@@ -49,7 +57,9 @@ class SharedPlaces:
         return found
 
     def to_come(self, request: DeviceRequest, model: str) -> Values | None:
-        """What devices that are attached now will share; None where that is not known, or settled otherwise."""
+        """Return the values that devices attached now will share, None if unknown or fixed
+        otherwise.
+        """
         return self._allowed(request, [self._to_come(model, name) for _number, name in request.alternatives[0].shared])
 
     def _allowed(self, request: DeviceRequest, values: Sequence[Value | None]) -> Values | None:
@@ -59,11 +69,13 @@ class SharedPlaces:
         return known if fits else None
 
     def _of(self, device: IdleDevice, model: str, name: str) -> Value | None:
-        """With its type; None where the device does not say it."""
+        """Return the value with its type, None if the device does not have it."""
         return _value(self._catalogue.attribute(device, model, name))
 
     def _to_come(self, model: str, name: str) -> Value | None:
-        """Only where devices of the model are known to say it at all."""
+        """Return the value of a device to be attached, if devices of the model are known to have
+        the attribute.
+        """
         driver = self._catalogue.models[model].driver_on(self._label)
         said = name in self._catalogue.expected(model, driver).attributes
         return _value(self._places.get(name.rpartition("/")[2])) if said else None

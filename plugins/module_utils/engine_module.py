@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules that run the engine share: its configuration, and its errors as one sentence."""
+"""Common parts of modules that run the engine: its configuration and its errors."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SECRETS = ("password", "client_secret", "ca_pem")
 
 
 class EngineModule(ConnectedModule):
-    """A module that may be given the engine's configuration inline, whose secrets are never returned either."""
+    """A module with an inline configuration of the engine. It never returns the secrets in it."""
 
     def inline_secrets(self, given: Mapping[str, t.Any]) -> set[str]:
-        """Secrets within the module's arguments."""
+        """Return the secrets in the module's arguments."""
         return super().inline_secrets(given) | config_secrets(given.get("config"))
 
 
@@ -46,9 +46,10 @@ def config_secrets(inline: object) -> set[str]:
 
 
 def config(module: AnsibleModule | TaskContext) -> EngineConfig:
-    """The engine's configuration, from the option ``config_path`` (a YAML file) or else ``config`` (a mapping).
+    """Return the engine's configuration from ``config_path`` (a YAML file) or ``config`` (a
+    mapping).
 
-    Raises BadConfig with one sentence that names the field, its value and what is allowed.
+    Raise BadConfig with a sentence that names the field, its value and the allowed values.
     """
     params = module.params
     if params.get("config_path"):
@@ -57,13 +58,16 @@ def config(module: AnsibleModule | TaskContext) -> EngineConfig:
 
 
 def spec(**options: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Return what AnsibleModule takes for a module that runs the engine: ``options`` come beside the common ones."""
+    """Return AnsibleModule's arguments for a module that runs the engine.
+
+    ``options`` are added to the common options.
+    """
     common = {**CONFIG_OPTIONS, **CLUSTER_OPTIONS, "ready_timeout": {"type": "float", "default": 30.0}}
     return {"argument_spec": {**common, **options}, "supports_check_mode": True, **CONFIG_RULES}
 
 
 def main(given: Mapping[str, t.Any], work: Work) -> None:
-    """Entry of a module whose work needs nothing but a TaskContext. ``given``: as ``spec`` returns it."""
+    """Run a module with work that needs only a TaskContext. ``given`` is from ``spec``."""
     module = EngineModule(**given)
     run(module, lambda _module: work(TaskContext(module.params, module.check_mode, warn=module.warn)))
 
@@ -71,8 +75,9 @@ def main(given: Mapping[str, t.Any], work: Work) -> None:
 def run(module: AnsibleModule, work: Callable[[AnsibleModule], dict[str, t.Any]]) -> None:
     """Run a module's work and end the process.
 
-    ``work(module)`` returns the result as Ansible takes it; one with ``failed`` fails the module. An error of
-    KNOWN_ERRORS fails it with its one sentence as ``msg`` and its class as ``error``; any other error is raised.
+    ``work(module)`` returns the result for Ansible. If it has ``failed``, the module fails. An
+    error of KNOWN_ERRORS fails the module with its text as ``msg`` and its class as ``error``.
+    Other errors are raised.
     """
     try:
         result = work(module)

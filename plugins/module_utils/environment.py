@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Environment variables as values of options, and what is wrong with one: Ansible names the option only."""
+"""Environment variables as values of options, and clear errors that name the variable.
+
+Ansible's own errors name only the option.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from ansible.module_utils.common.validation import check_type_dict
 from ansible.module_utils.parsing.convert_bool import boolean
 
 Options = Mapping[str, Mapping[str, t.Any]]
-# of a type that not every text fits: how a text is read, and what it must be
+# Conversion of a text for each type that not every text fits, and the text of the error.
 TYPES: t.Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
     "bool": (boolean, "true or false"), "float": (float, "a number"),
     "dict": (check_type_dict, "a mapping as JSON, such as {\"name\": \"value\"}")}
@@ -23,15 +26,15 @@ TYPES: t.Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
 def environment_value(*names: str) -> str:
     """Return the first of these variables that is not blank, as the fallback of an option.
 
-    AWX sets every variable of a credential type, to nothing where its field was left empty.
-    Source: ansible/awx, ``CredentialType.inject_credential`` in awx/main/models/credential.py.
-    Raises AnsibleFallbackNotFound.
+    AWX sets every variable of a credential type, and sets it to an empty text if its field is
+    empty. Source: ansible/awx, ``CredentialType.inject_credential`` in
+    awx/main/models/credential.py. Raise AnsibleFallbackNotFound.
     """
     return os.environ[in_force(names)]
 
 
 def in_force(names: Iterable[str]) -> str:
-    """Return the name of the first variable that is not blank. Raises AnsibleFallbackNotFound."""
+    """Return the name of the first variable that is not blank. Raise AnsibleFallbackNotFound."""
     for name in names:
         if os.environ.get(name, "").strip():
             return name
@@ -39,11 +42,11 @@ def in_force(names: Iterable[str]) -> str:
 
 
 def problem(options: Options, given: Container[str]) -> str:
-    """Return what is wrong with the variables of options that are not given, as one sentence, or nothing.
+    """Return the problem of a variable of an option that is not set, or an empty text.
 
     Args:
         options: Options as in an argument specification. Those with a ``fallback`` have variables.
-        given: Names and aliases of the options that the user gave. Their variables do not count.
+        given: Names and aliases of the options that the user set. Their variables do not count.
     """
     for name, option in options.items():
         known = (name, *option.get("aliases", ()))
@@ -59,7 +62,10 @@ def problem(options: Options, given: Container[str]) -> str:
 
 
 def wrong(variable: str, option: Mapping[str, t.Any]) -> str:
-    """Return what is wrong with the value of a variable for an option with ``type`` and ``choices``, or nothing."""
+    """Return the problem of a variable's value for an option with ``type`` and ``choices``.
+
+    Return an empty text if the value is allowed.
+    """
     text, choices = os.environ[variable], option.get("choices")
     if choices and text not in choices:
         return f"{variable}: {text!r} is not allowed. Allowed are {', '.join(choices)}"
@@ -72,7 +78,7 @@ def wrong(variable: str, option: Mapping[str, t.Any]) -> str:
 
 
 def source_of(name: str, value: object, options: Options) -> str:
-    """Return the variable that has the value of an option, or nothing."""
+    """Return the variable that has the value of an option, or an empty text."""
     option = options.get(name) or {}
     try:
         variable = in_force((option.get("fallback") or (None, ()))[1])

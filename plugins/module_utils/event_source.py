@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the event sources share: their options, and how they speak to a rulebook while watches run beside."""
+"""Common parts of event sources: options, and events to a rulebook while watches run."""
 
 from __future__ import annotations
 
@@ -20,39 +20,40 @@ _OF_RULEBOOK = "eda_feedback_queue"
 
 
 class Telling(t.Protocol):
-    """Knows what there is to tell. Times are those of the monotonic clock."""
+    """Decides when an event is due. Times are on the monotonic clock."""
 
     def due(self, now: float) -> str:
-        """Why an event is due now, empty when none is."""
+        """Return why an event is due now, or an empty text."""
 
     def next_time(self) -> float:
-        """When an event is due without a change."""
+        """Return the time at which an event is due without a change."""
 
     def event(self, reason: str, now: float) -> dict[str, t.Any]:
-        """The event, and a note of what it told; empty when there is nothing to tell any more."""
+        """Return the event and record it, or an empty mapping if nothing is left to report."""
 
 
 class Watching(t.Protocol):
-    """Runs beside the event loop."""
+    """A watch that runs beside the event loop."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the watch."""
 
     def stop(self) -> None:
-        """End."""
+        """Stop the watch."""
 
 
 class Synced(t.Protocol):
-    """Whether a first list was read."""
+    """A first list that may be complete."""
 
     def wait(self, timeout: float) -> bool:
-        """Wait for it; False when it did not come in these seconds."""
+        """Wait up to ``timeout`` seconds for the list. Return False if it did not come."""
 
 
 def seconds(args: Mapping[str, t.Any], defaults: Mapping[str, float], others: Collection[str]) -> dict[str, float]:
-    """The timing options that have a default. ``others``: names of further options, besides those of the connection.
+    """Return the timing options in seconds, by default those of ``defaults``.
 
-    Raises ValueError naming the option, its value and what is allowed.
+    ``others`` are the names of further options, apart from those of the connection. Raise
+    ValueError with the option, its value and the allowed values.
     """
     found = {name: _number(name, args.get(name, default)) for name, default in defaults.items()}
     known = {*defaults, *others, *VARIABLES, *ALIASES, "kubeconfig", "context"}
@@ -75,7 +76,7 @@ def _number(name: str, value: t.Any) -> float:
 def counts(args: Mapping[str, t.Any], defaults: Mapping[str, int]) -> dict[str, int]:
     """Return the options that are whole numbers.
 
-    Raises ValueError naming the option, its value and what is allowed.
+    Raise ValueError with the option, its value and the allowed values.
     """
     return {name: _whole(name, args.get(name, default)) for name, default in defaults.items()}
 
@@ -88,7 +89,8 @@ def _whole(name: str, value: t.Any) -> int:
 
 
 def connection(args: Mapping[str, t.Any], environ: Mapping[str, str]) -> Connection:
-    """What is given wins over the variables of kubernetes.core, and these over the usual places of a kubeconfig."""
+    """Connect by the arguments, then kubernetes.core's variables, then a kubeconfig's usual places.
+    """
     kubeconfig = args.get("kubeconfig") or environ.get("K8S_AUTH_KUBECONFIG", "").strip() or None
     context = args.get("context") or environ.get("K8S_AUTH_CONTEXT", "").strip() or None
     given = ConnectionOptions.of(args, {} if args.get("kubeconfig") else environ)
@@ -97,7 +99,10 @@ def connection(args: Mapping[str, t.Any], environ: Mapping[str, str]) -> Connect
 
 async def run(queue: asyncio.Queue[t.Any], telling: Telling, woken: asyncio.Event, watches: Sequence[Watching],
               lists: Sequence[Synced]) -> None:
-    """Run the watches and, once all ``lists`` were read, tell what is due. Ends only when it is cancelled."""
+    """Run the watches and emit the due events after all ``lists`` were read.
+
+    End only when it is cancelled.
+    """
     for each in watches:
         each.start()
     try:
@@ -111,7 +116,7 @@ async def run(queue: asyncio.Queue[t.Any], telling: Telling, woken: asyncio.Even
 
 
 async def _speak(queue: asyncio.Queue[t.Any], telling: Telling, woken: asyncio.Event) -> None:
-    """Emit what is due. ``woken``: set after every change, in which another time may be due."""
+    """Emit the due events. ``woken`` is set after every change, which may make an event due."""
     while True:
         reason = telling.due(time.monotonic())
         if reason:

@@ -1,22 +1,27 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secrets within options that are mappings: ``no_log`` would take every text of them out of what is returned."""
+"""Secrets in options that are mappings.
+
+``no_log`` would remove every text of such an option from the results.
+"""
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator
 
-# Fields of a kubeconfig's user, and from which length on their texts are secrets: what programs and providers of
-# credentials are given holds harmless short texts too, and "1" or "aws" would be taken out of every result.
+# Fields of a kubeconfig's user, with the minimum length of a secret text. The options of programs
+# and credential providers also contain harmless short texts. Without a minimum, "1" or "aws" would
+# be removed from every result.
 _OF_USER: t.Final = {"token": 1, "password": 1, "client-key-data": 1, "exec": 8, "auth-provider": 8}
 
 
 def kubeconfig_secrets(given: t.Any) -> set[str]:
-    """Texts of the option ``kubeconfig`` that nobody else may see: none of a path, some of a mapping.
+    """Return the secret texts of the option ``kubeconfig``: none of a path, some of a mapping.
 
-    The whole text of a kubeconfig, which the option does not take, counts too.
+    If the value is the text of a kubeconfig, which the option does not support, all of it is
+    secret.
     """
     if isinstance(given, str):
         return {given} if "\n" in given or given.lstrip().startswith("{") else set()
@@ -33,7 +38,7 @@ def _users(given: t.Any) -> Iterator[dict[str, t.Any]]:
 
 
 def _texts(value: t.Any) -> Iterator[str]:
-    """Every text within a value, but for the names of fields."""
+    """Yield every text in a value, except the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (dict, list)):

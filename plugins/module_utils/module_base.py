@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every module and plugin shares: the connection options, and a piece of work with its one way in and out.
+"""Common parts of modules and plugins: connection options, and how work runs and ends.
 
-Nothing of the engine is imported here: a module that asks one question should not carry all of it to where it runs.
+This file imports nothing of the engine, so that a small module does not carry it to the host.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _kubernetes_option(*variables: str, **rest: t.Any) -> dict[str, t.Any]:
     return {"type": "str", "fallback": (environment_value, [f"K8S_AUTH_{name}" for name in variables]), **rest}
 
 
-# Names, aliases and variables are those of kubernetes.core, so that one block of defaults serves its modules and ours.
+# Names, aliases and variables of kubernetes.core, so that module defaults serve both collections.
 API_SERVER_OPTIONS: dict[str, dict[str, t.Any]] = {
     "kubeconfig": {"type": "raw", "fallback": (environment_value, ["K8S_AUTH_KUBECONFIG", "KUBECONFIG"])},
     "context": _kubernetes_option("CONTEXT"),
@@ -78,7 +78,8 @@ API_SERVER_OPTIONS: dict[str, dict[str, t.Any]] = {
     "impersonate_user": _kubernetes_option("IMPERSONATE_USER"),
     "impersonate_groups": _kubernetes_option("IMPERSONATE_GROUPS", type="list", elements="str"),
 }
-# The inventory of the cluster has options of these names for the CDI Manager: there they begin with "kubernetes_".
+# The cluster inventory has CDI Manager options with these names. There, these begin with
+# "kubernetes_".
 LOGIN_OPTIONS: dict[str, dict[str, t.Any]] = {
     "username": _kubernetes_option("USERNAME"),
     "password": _kubernetes_option("PASSWORD", no_log=True),
@@ -96,7 +97,7 @@ CONFIG_RULES: dict[str, t.Any] = {
 
 
 def fabric(params: Mapping[str, t.Any]) -> FabricManager:
-    """Return the CDI Manager that the options name. Raises FabricError, which names a variable of the environment."""
+    """Return the CDI Manager of the options. Raise FabricError, naming an environment variable."""
     try:
         return connect(FabricConfig.from_dict({k: params[k] for k in FABRIC_OPTIONS if params.get(k) is not None}))
     except BadConfiguration as error:
@@ -107,10 +108,10 @@ def fabric(params: Mapping[str, t.Any]) -> FabricManager:
 
 
 def cluster(params: Mapping[str, t.Any]) -> Client:
-    """The API server that the options name. Raises BadKubeconfig.
+    """Return a client of the API server of the options. Raise BadKubeconfig.
 
-    A blank kubeconfig or context is none: a rulebook cannot leave an option out. The client is imported when it is
-    asked for: a module that speaks to the CDI Manager only does not wait for it.
+    A blank kubeconfig or context counts as not set, because a rulebook cannot leave an option out.
+    The client is imported here, so that modules for the CDI Manager load faster.
     """
     from .kube.client.connection import Connection
     from .kube.client.options import ConnectionOptions
@@ -123,7 +124,7 @@ def cluster(params: Mapping[str, t.Any]) -> Client:
 
 
 def _of_variables(name: str) -> str | None:
-    """What the variables of an option say, None when they say nothing."""
+    """Return the value from an option's variables, or None."""
     try:
         return environment_value(*API_SERVER_OPTIONS[name]["fallback"][1])
     except AnsibleFallbackNotFound:
@@ -132,9 +133,9 @@ def _of_variables(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What a piece of work sees of its task, whether it runs as a module or within Ansible's own process.
+    """The task as a piece of work sees it, in a module or in Ansible's own process.
 
-    ``say``: tells how far it is, where that can be shown while the task runs. ``warn``: tells what the user has to see.
+    ``say`` shows progress while the task runs, if possible. ``warn`` shows a warning to the user.
     """
 
     params: Mapping[str, t.Any]
@@ -147,7 +148,7 @@ Work = Callable[[TaskContext], dict[str, t.Any]]
 
 
 def run_work(work: Work, task: TaskContext, errors: tuple[type[Exception], ...] = KNOWN_ERRORS) -> dict[str, t.Any]:
-    """The result of a piece of work; any of the ``errors`` becomes a failure with its one sentence."""
+    """Return the result of a piece of work. Return an error of ``errors`` as a failure."""
     try:
         return work(task)
     except errors as error:
@@ -155,11 +156,11 @@ def run_work(work: Work, task: TaskContext, errors: tuple[type[Exception], ...] 
 
 
 class ConnectedModule(AnsibleModule):
-    """A module that may be given a kubeconfig as a mapping.
+    """A module that accepts a kubeconfig as a mapping.
 
-    Its secrets are taken out of everything that is returned, before the first argument is judged: ``no_log`` would take
-    out every text of the mapping, and a refusal returns all arguments. A refusal of a value that comes from a variable
-    of the environment names the variable.
+    It removes the secrets of the kubeconfig from all results before it checks the first argument,
+    because a failed check returns all arguments. ``no_log`` would remove every text of the mapping.
+    If a wrong value is from an environment variable, the error names the variable.
     """
 
     _arguments: frozenset[str] = frozenset()
@@ -184,12 +185,12 @@ class ConnectedModule(AnsibleModule):
             self.no_log_values.update(self.inline_secrets(self.params))
 
     def inline_secrets(self, given: Mapping[str, t.Any]) -> set[str]:
-        """Secrets within the module's arguments."""
+        """Return the secrets in the module's arguments."""
         return kubeconfig_secrets(given.get("kubeconfig"))
 
 
 def main(spec: Mapping[str, t.Any], work: Work) -> None:
-    """Entry of a module whose work needs nothing but a TaskContext."""
+    """Run a module with work that needs only a TaskContext."""
     module = ConnectedModule(**spec)
     result = run_work(work, TaskContext(module.params, module.check_mode, warn=module.warn))
     if result.get("failed"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JMESPath over a result before it is returned: what nobody wants need not travel."""
+"""Filter a result with JMESPath before it is returned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ except ImportError:
 
 
 def search(answer: t.Any, query: str) -> t.Any:
-    """What an expression finds. Raises BadConfiguration."""
+    """Return the result of a JMESPath expression. Raise BadConfiguration."""
     if not HAS_JMESPATH:
         raise BadConfiguration("query", query, "it needs the Python library jmespath; install it")
     untyped: t.Any = jmespath.search
@@ -27,5 +27,6 @@ def search(answer: t.Any, query: str) -> t.Any:
     except jmespath.exceptions.JMESPathError as error:
         said = " ".join(str(error).split())
         raise BadConfiguration("query", query, f"it must be a JMESPath expression: {said}") from None
-    except (TypeError, ValueError, AttributeError) as error:  # some functions of jmespath do not check their arguments
+    # Some functions of jmespath do not check their arguments.
+    except (TypeError, ValueError, AttributeError) as error:
         raise BadConfiguration("query", query, f"a function in it cannot use its arguments: {error}") from None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``claim_info``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``claim_info``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ SPEC = engine_module.spec(
 
 
 def work(task: TaskContext) -> dict[str, object]:
-    """Read cluster and fabric, once or until no claim waits, and say what each waits for; nothing is written.
+    """Read cluster and fabric and return what each claim waits for. Write nothing.
 
-    Returns ``claims``, sorted by namespace and name, and ``problems``; ``failed`` when claims were waited for in vain.
-    Raises BadConfig, NotReady or ApiError.
+    With ``wait``, repeat until no selected claim waits. Return ``claims``, sorted by namespace and
+    name, and ``problems``, with ``failed`` if claims still wait after the timeout. Raise BadConfig,
+    NotReady or ApiError.
     """
     params = task.params
     run = session.Run(engine_module.cluster(params), engine_module.config(task), params["ready_timeout"])
@@ -40,7 +41,7 @@ def work(task: TaskContext) -> dict[str, object]:
 
 
 def _missing(wait_reasons: Iterable[WaitReason], params: Mapping[str, t.Any]) -> str:
-    """What the claims that were asked for still wait for, in a sentence; empty when they wait for nothing."""
+    """Return a sentence about the selected claims that still wait, or an empty text."""
     asked = [v for v in wait_reasons if _asked_for(v.claim, params)]
     if params["name"] is not None and not asked:
         return f"there is no ResourceClaim {params['name']} in " + (
@@ -54,5 +55,5 @@ def _asked_for(claim: str, params: Mapping[str, t.Any]) -> bool:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     engine_module.main(SPEC, work)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``device_pool``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``device_pool``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ SPEC = engine_module.spec(
 
 
 def work(task: TaskContext) -> dict[str, object]:
-    """Publish the pools, or withdraw them, as ``state`` says.
+    """Publish or withdraw the pools, by ``state``.
 
-    Returns ``changed``, ``pools``, ``led_by`` and ``diff``. Raises BadConfig, NotReady, ApiError or FabricError.
+    Return ``changed``, ``pools``, ``led_by`` and ``diff``. Raise BadConfig, NotReady, ApiError or
+    FabricError.
     """
     params = task.params
     run = pools.PoolRun(engine_module.cluster(params), engine_module.config(task), params["ready_timeout"])
@@ -27,5 +28,5 @@ def work(task: TaskContext) -> dict[str, object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     engine_module.main(SPEC, work)

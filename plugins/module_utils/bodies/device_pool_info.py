@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``device_pool_info``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``device_pool_info``. A driver's collection can offer it under its own name.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ SPEC = engine_module.spec(pools={"type": "list", "elements": "str", "default": [
 
 
 def work(task: TaskContext) -> dict[str, object]:
-    """Read the pools; nothing is written.
+    """Read the pools and write nothing.
 
-    Returns ``pools``. Raises BadConfig for a name that is no pool, NotReady, ApiError or FabricError.
+    Return ``pools``. Raise BadConfig for a name that is no pool, NotReady, ApiError or FabricError.
     """
     params = task.params
     run = pools.PoolRun(engine_module.cluster(params), engine_module.config(task), params["ready_timeout"])
@@ -23,5 +24,5 @@ def work(task: TaskContext) -> dict[str, object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     engine_module.main(SPEC, work)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``fabric_capture``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``fabric_capture``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ SPEC = {
 
 
 def work(task: TaskContext) -> dict[str, object]:
-    """Read cluster and fabric, and write the file outside check mode.
+    """Read cluster and fabric. Outside check mode, write the file.
 
-    Returns what the file has, in numbers. Raises BadConfig, BadCapture, ApiError or FabricError.
+    Return the contents of the file in numbers. Raise BadConfig, BadCapture, ApiError or
+    FabricError.
     """
     params = task.params
     found = capture.take(engine_module.cluster(params), engine_module.config(task))
@@ -35,5 +36,5 @@ def work(task: TaskContext) -> dict[str, object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     engine_module.main(SPEC, work)

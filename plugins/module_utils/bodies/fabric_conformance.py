@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``fabric_conformance``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``fabric_conformance``. A driver's collection can offer it under its own name.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ SPEC = {
 
 
 def work(given: module_base.TaskContext) -> dict[str, object]:
-    """Ask, and give the answers in three forms."""
+    """Run the checks and return their results as data, Markdown and JUnit XML."""
     params = given.params
     for name, least in (("at_most", 1), ("devices", 0), ("patience", 0)):
         if params[name] < least:
@@ -71,5 +72,5 @@ def _told(result: checks.Result) -> dict[str, object]:
 
 
 def main() -> None:
-    """Module entry."""
+    """Run the module."""
     module_base.main(SPEC, work)

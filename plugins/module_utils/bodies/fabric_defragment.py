@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``fabric_defragment``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``fabric_defragment``. A driver's collection can offer it under its own name.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +30,10 @@ SPEC = {
 
 
 def work(task: TaskContext) -> dict[str, object]:
-    """Propose, and outside check mode carry the named proposal out.
+    """Make a proposal. Outside check mode, carry out the named proposal.
 
-    Returns ``changed``, ``proposal``, ``says`` and ``diff``. Raises BadConfig, ApiError or FabricError.
+    Return ``changed``, ``proposal``, ``says`` and ``diff``. Raise BadAsk without a proposal to
+    carry out, BadConfig, ApiError or FabricError.
     """
     params, client, config = task.params, engine_module.cluster(task.params), engine_module.config(task)
     if not (task.check_mode or params["proposal"]):
@@ -50,5 +52,5 @@ def work(task: TaskContext) -> dict[str, object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     engine_module.main(SPEC, work)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``fabric_device``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``fabric_device``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(task: module_base.TaskContext) -> dict[str, t.Any]:
-    """Attach and detach."""
+    """Attach and detach devices. Return the result of ``as_result``."""
     params = task.params
     bulk = params["attachments"] is not None
     specs = ([_spec(item, f"attachments[{number}].") for number, item in enumerate(params["attachments"])]
@@ -60,5 +60,5 @@ def _spec(item: Mapping[str, t.Any], where: str = "") -> AttachmentSpec:
 
 
 def main() -> None:
-    """Module entry."""
+    """Run the module."""
     module_base.main(SPEC, work)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``fabric_info``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``fabric_info``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(task: module_base.TaskContext) -> dict[str, t.Any]:
-    """Read and shape."""
+    """Read the requested parts and return them, or the result of ``query`` on them."""
     params = task.params
     filters = {name: frozenset(values) for name, values in (params["filters"] or {}).items() if values}
     question = listing.Question(frozenset(params["gather"]), tuple(params["models"]), params["machine"], filters)
@@ -48,5 +48,5 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    """Module entry."""
+    """Run the module."""
     module_base.main(SPEC, work)

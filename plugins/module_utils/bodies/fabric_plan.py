@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``fabric_plan``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``fabric_plan``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(task: module_base.TaskContext) -> dict[str, t.Any]:
-    """Plan, and carry out."""
+    """Plan a layout. With ``state`` ``applied`` and outside check mode, carry it out."""
     params = task.params
     for name in ("attach_seconds", "detach_seconds"):
         if not 0 <= params[name] < float("inf"):
@@ -44,5 +44,5 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    """Module entry."""
+    """Run the module."""
     module_base.main(SPEC, work)

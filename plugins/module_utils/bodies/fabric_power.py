@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``fabric_power``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``fabric_power``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(task: module_base.TaskContext) -> dict[str, t.Any]:
-    """Bring a machine into a power state.
+    """Change the power state of a machine.
 
-    Returns ``power_state``, ``resets`` and what else the documentation names. Raises FabricError.
+    Return ``power_state``, ``resets`` and the other documented keys. Raise FabricError.
     """
     params = task.params
     with closing(module_base.fabric(params)) as fabric:
@@ -39,5 +39,5 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module_base.main(SPEC, work)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``scale``, which the collection of a driver can offer under its own name."""
+"""Body of the module ``scale``. A driver's collection can offer it under its own name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ SPEC = engine_module.spec(timeout={"type": "float", "default": 600.0})
 
 
 def work(task: TaskContext) -> dict[str, object]:
-    """Plan in check mode, else serve what waits until nothing more can be served.
+    """Plan in check mode. Otherwise, serve waiting claims until nothing more can be served.
 
-    Returns the module's result: ``changed``, ``actions``, ``verdicts``, ``settled``, ``led_by``, ``summary`` and
-    ``diff``, and outside check mode ``history``. Raises BadConfig, NotReady, ApiError or FabricError.
+    Return ``changed``, ``actions``, ``verdicts``, ``settled``, ``led_by``, ``summary`` and
+    ``diff``, and outside check mode ``history``. Raise BadConfig, NotReady, ApiError or
+    FabricError.
     """
     config = engine_module.config(task)
     run = session.Run(engine_module.cluster(task.params), config, task.params["ready_timeout"])
@@ -25,5 +26,5 @@ def work(task: TaskContext) -> dict[str, object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     engine_module.main(SPEC, work)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a host's kernel parameters are kept, and the record of those that were added, so that just these go again.
+"""Kernel parameters in a host's boot loader, and a record of the added parameters.
 
-Standard library only, Python 3.8: it travels to hosts. ``text`` is the form in which a boot loader keeps them: a file
+The record makes it possible to remove exactly the added parameters. Standard library only, Python
+3.8, because the file runs on hosts. ``text`` is the boot loader's form of the parameters: a file
 for grub, a line of arguments for grubby.
 """
 
@@ -21,39 +22,39 @@ _ARGUMENTS = re.compile('^args="(.*)"$', re.MULTILINE)
 
 
 class Unreadable(Exception):
-    """The parameters cannot be read or written; the message names file or command."""
+    """The parameters cannot be read or written. The message names the file or command."""
 
 
 class Grub:
-    """``/etc/default/grub``; grub's own configuration is made of it by the distribution's command."""
+    """``/etc/default/grub``. A command of the distribution makes grub's configuration from it."""
 
     def __init__(self, path: Path, write: Callable[[Path, str], None]) -> None:
         self.where, self._path, self._write = str(path), path, write
 
     def read(self) -> str:
-        """The file."""
+        """Return the text of the file."""
         try:
             return self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise Unreadable(f"{self._path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
     def merged(self, text: str, wanted: Sequence[str]) -> dict[str, t.Any]:
-        """``text`` with the wanted parameters, ``added`` and ``kept``."""
+        """Return ``text`` with the wanted parameters, ``added`` and ``kept``."""
         return parameters.merge_grub(text, wanted)
 
     def without(self, text: str, added: Sequence[str]) -> str:
-        """The text without what was added."""
+        """Return the text without the added parameters."""
         return parameters.unmerge_grub(text, added)
 
     def write(self, before: str, after: str) -> None:
-        """Write the file anew."""
+        """Write the file."""
         self._write(self._path, after)
 
 
 class Grubby:
-    """The boot entries of all kernels, by ``grubby``; they take effect with the next boot.
+    """The boot entries of all kernels, by ``grubby``. Changes take effect at the next boot.
 
-    ``run`` carries out a command and returns its exit status, output and errors.
+    ``run`` runs a command and returns its exit status, output and errors.
     """
 
     where = "grubby"
@@ -62,21 +63,21 @@ class Grubby:
         self._run = run
 
     def read(self) -> str:
-        """The arguments of the default kernel."""
+        """Return the arguments of the default kernel."""
         found = _ARGUMENTS.search(self._must("--info=DEFAULT"))
         return found.group(1) if found else ""
 
     def merged(self, text: str, wanted: Sequence[str]) -> dict[str, t.Any]:
-        """``text`` with the wanted parameters, ``added`` and ``kept``."""
+        """Return ``text`` with the wanted parameters, ``added`` and ``kept``."""
         done = parameters.merge(text, wanted)
         return {"text": done["line"], "added": done["added"], "kept": done["kept"]}
 
     def without(self, text: str, added: Sequence[str]) -> str:
-        """The text without what was added."""
+        """Return the text without the added parameters."""
         return parameters.unmerge(text, added)
 
     def write(self, before: str, after: str) -> None:
-        """Tell grubby what goes and what comes."""
+        """Call grubby with the arguments to remove and to add."""
         old, new = before.split(), after.split()
         self._must("--update-kernel=ALL", "--remove-args=" + " ".join(word for word in old if word not in new),
                    "--args=" + " ".join(word for word in new if word not in old))
@@ -89,13 +90,13 @@ class Grubby:
 
 
 class Record:
-    """Parameters that were added, as JSON."""
+    """The record of added parameters, as JSON."""
 
     def __init__(self, path: Path, write: Callable[[Path, str], None]) -> None:
         self.path, self._write = path, write
 
     def read(self) -> list[str]:
-        """All of them; empty where there is no record."""
+        """Return all added parameters, or an empty list without a record."""
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -107,7 +108,7 @@ class Record:
         return found
 
     def add(self, added: Sequence[str]) -> None:
-        """Remember these too."""
+        """Add parameters to the record."""
         found = self.read()
         new = [*found, *(one for one in added if one not in found)]
         self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which machine this is, and the lock that lets one program at a time work on its devices.
+"""The identity of this machine, and a lock so that one program at a time changes its devices.
 
-Standard library only, Python 3.8: it travels to nodes.
+Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import typing as t
 from contextlib import contextmanager
 from pathlib import Path
 
-# Where the kubelet reads status.nodeInfo.systemUUID, in its order.
+# The files that the kubelet reads for status.nodeInfo.systemUUID, in its order.
 _UUIDS = ("sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid", "etc/machine-id")
 _NAME = "proc/sys/kernel/hostname"
 LOCK = "run/composable.infra/node_device.lock"
 
 
 class OtherMachine(Exception):
-    """This is not the machine of the node, or nothing shows that it is. The message names both."""
+    """This is not the machine of the node, or no file proves that it is. The message names both."""
 
 
 class Busy(Exception):
-    """Another program works on the devices of this machine, or nothing shows that none does."""
+    """Another program is changing devices of this machine, or nothing proves that none is."""
 
 
 def check(root: Path, node: str, system_uuid: str) -> None:
     """Raise OtherMachine unless this machine is the one of `node`.
 
-    `root`: where the machine's ``/`` is seen. `node`: name of the node, empty for any. `system_uuid`: what the node
-    reports as its systemUUID, empty if it reports none. The UUIDs decide if both are known, otherwise the name does.
+    `root` is the path of the machine's ``/``. `node` is the name of the node, or empty for any
+    node. `system_uuid` is the systemUUID that the node reports, or empty. If both UUIDs are known,
+    they decide. Otherwise the name decides.
     """
     if not (node or system_uuid):
         return
@@ -50,7 +51,7 @@ def _short(name: str) -> str:
 
 
 def _uuid(root: Path) -> str:
-    """Return the UUID that the kubelet would read here. Empty if its file cannot be read."""
+    """Return the UUID that the kubelet would read here, or empty if its file cannot be read."""
     for path in _UUIDS:
         found = _read(root / path)
         if found is None:
@@ -61,7 +62,7 @@ def _uuid(root: Path) -> str:
 
 
 def _read(path: Path) -> str | None:
-    """Return the text of a file, empty if there is no file, None if it cannot be read."""
+    """Return the text of a file, empty without the file, or None if it cannot be read."""
     try:
         return path.read_bytes().decode("ascii", "replace").strip("\0 \n")
     except (FileNotFoundError, NotADirectoryError):
@@ -72,9 +73,9 @@ def _read(path: Path) -> str | None:
 
 @contextmanager
 def alone(root: Path) -> t.Iterator[None]:
-    """Keep every other program that takes this lock from working on the machine. Raise Busy if another one works.
+    """Hold the machine's lock. Raise Busy if another program holds it.
 
-    The kernel frees the lock when the program ends, however that happens.
+    The kernel frees the lock when the program ends in any way.
     """
     path = root / LOCK
     try:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel parameters that are merged into what a host has: nothing that is there is ever overwritten.
+"""Merge kernel parameters into those of a host without changing any of them.
 
-`pci=` takes a list of options, so its options are merged one by one. Standard library only, Python 3.8: it travels to
-hosts.
+The value of `pci=` is a list of options, so its options are merged one by one. Standard library
+only, Python 3.8, because the file runs on hosts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ _LINE = "^(?P<name>{name})=(?P<quote>[\"']?)(?P<value>.*?)(?P=quote)[ \\t]*$"
 
 @dataclass
 class Merge:
-    """A command line being merged: its words, what was added, and what was kept though something else was wanted."""
+    """A command line during a merge.
+
+    ``words`` are its parameters. ``added`` are new parameters. ``kept`` are present parameters that
+    differ from the wanted ones.
+    """
 
     words: list[str]
     added: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
 
     def put(self, wanted: str) -> None:
-        """Add one wanted parameter, unless its name is there."""
+        """Add one wanted parameter, unless its name is already there."""
         name, _equals, value = wanted.partition("=")
         at = next((i for i, word in enumerate(self.words) if word.partition("=")[0] == name), None)
         if at is None:
@@ -52,7 +56,8 @@ class Merge:
         return ",".join(options)
 
     def take(self, added: str) -> None:
-        """Take out what an earlier merge added; what somebody changed since then stays."""
+        """Remove a parameter that an earlier merge added. Keep it if its value has changed since.
+        """
         name, _equals, value = added.partition("=")
         gone = set(value.split(","))
         for at, word in enumerate(self.words):
@@ -65,7 +70,7 @@ class Merge:
 
 
 def merge(line: str, wanted: Sequence[str]) -> dict[str, t.Any]:
-    """`line` with the wanted parameters, `added` and `kept`."""
+    """Return `line` with the wanted parameters, `added` and `kept`."""
     state = Merge(line.split())
     for parameter in wanted:
         state.put(parameter)
@@ -73,7 +78,7 @@ def merge(line: str, wanted: Sequence[str]) -> dict[str, t.Any]:
 
 
 def unmerge(line: str, added: Sequence[str]) -> str:
-    """The line without what `merge` added."""
+    """Return the line without the parameters that `merge` added."""
     state = Merge(line.split())
     for parameter in added:
         state.take(parameter)
@@ -81,13 +86,16 @@ def unmerge(line: str, added: Sequence[str]) -> str:
 
 
 def missing(line: str, wanted: Sequence[str]) -> list[str]:
-    """What of the wanted is not on the line yet; a running kernel that lacks something needs a reboot."""
+    """Return the wanted parameters that the line lacks. If a running kernel lacks any, reboot."""
     found: list[str] = merge(line, wanted)["added"]
     return found
 
 
 def merge_grub(text: str, wanted: Sequence[str]) -> dict[str, t.Any]:
-    """The same for /etc/default/grub: a parameter goes where its name is, a new one to GRUB_CMDLINE_LINUX."""
+    """Merge parameters into the text of /etc/default/grub.
+
+    A parameter stays in the variable that has its name. New ones go to GRUB_CMDLINE_LINUX.
+    """
     added: list[str] = []
     kept: list[str] = []
     for parameter in wanted:
@@ -99,7 +107,7 @@ def merge_grub(text: str, wanted: Sequence[str]) -> dict[str, t.Any]:
 
 
 def unmerge_grub(text: str, added: Sequence[str]) -> str:
-    """/etc/default/grub without what `merge_grub` added."""
+    """Return /etc/default/grub without the parameters that `merge_grub` added."""
     for place in PLACES:
         before = _value(text, place)
         after = unmerge(before, added)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The HTTP/1.1 client of API servers and CDI Managers: one server, kept connections, and no opinion on statuses.
+"""HTTP/1.1 client for API servers and CDI Managers: one server, kept connections, any status.
 
-A general library costs several times the CPU per call (docs/contributors/benchmarks.md has the figures), and none tells
-surely whether a lost request had been sent, which decides between "safe to repeat" and "it may have happened".
+A general library uses several times the CPU per call (figures in docs/contributors/benchmarks.md).
+None can tell with certainty whether a lost request was sent. This decides between "safe to repeat"
+and "it may have happened".
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from .tls import is_refused_by_server
 
 USER_AGENT = "composable.infra"
 _TARGET = re.compile(r"[!-~]+")
-# RFC 9110, 5.5: visible characters, blanks, and whatever else a byte can be, but no line break.
+# RFC 9110, 5.5: visible characters, blanks and other bytes, but no line break.
 _FIELD_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 _GZIP = zlib.MAX_WBITS | 16
-# Bytes of a body, as sent and as unpacked: a listing of 40,000 devices has half of it. Any server can send more.
+# Limit in bytes of a body, as sent and as unpacked. A list of 40,000 devices has half of it.
 LONGEST_BODY = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds: ``connect`` for each step of opening a connection, ``read`` for a request and its whole response.
+    """Seconds to wait. ``connect`` is for each step of opening a connection.
 
-    Where a response is streamed, ``read`` is for its head.
+    ``read`` is for a request and its whole response, or only for the head of a streamed response.
     """
 
     connect: float
@@ -46,7 +47,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """``headers`` by name in lower case; ``stream`` is the connection when the body is still to come."""
+    """``headers`` are by name in lower case. ``stream`` is the connection of an unread body."""
 
     status: int
     headers: Headers
@@ -55,11 +56,12 @@ class Response:
 
 
 class HttpClient:
-    """Thread-safe. Sends to one server, directly or through a proxy, each request once; follows no redirection.
+    """Sends requests to one server, directly or through a proxy. Thread-safe.
 
-    ``url``: where the server is; its path is put before the path of each request. ``context``: TLS, for a url of
-    https. ``server_name``: the name in the server's certificate where it is not the url's. ``kept``: most idle
-    connections that are kept for later requests; in use there may be any number.
+    Each request is sent once, and redirects are not followed. ``url`` is the server, and its path
+    precedes the path of each request. ``context`` is for TLS with an https URL. ``server_name``
+    replaces the URL's name in the check of the certificate. ``kept`` is the largest number of idle
+    connections to keep. The number of connections in use is not limited.
     """
 
     def __init__(
@@ -73,9 +75,12 @@ class HttpClient:
         user_agent: str = USER_AGENT,
         always: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Raises BadHeader. ``always``: headers of each request; a name may come more than once."""
+        """Raise BadHeader for a bad header in ``always``, the headers of each request.
+
+        A name may occur more than once in ``always``.
+        """
         parts = urlsplit(url)
-        # A proxy is asked for a plain address by its whole URL, and for a TLS one by a tunnel.
+        # Plain requests through a proxy have the whole URL. TLS requests use a tunnel.
         plain = proxy if context is None else None
         self._base = (f"{parts.scheme}://{parts.netloc}" if plain else "") + parts.path.rstrip("/")
         self._fixed = f"Host: {parts.netloc}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
@@ -92,10 +97,11 @@ class HttpClient:
         timeouts: Timeouts,
         streamed: bool = False,
     ) -> Response:
-        """The response, whatever its status. Raises NoResponse, also for a body of more than LONGEST_BODY bytes.
+        """Return the response with any status.
 
-        ``path`` with its query; ``headers`` besides Host, Accept, Content-Length and the like. ``streamed``: when the
-        status is 200 the body is left to the caller, who reads and closes ``Response.stream``.
+        ``path`` includes the query. ``headers`` are added to Host, Accept, Content-Length and so
+        on. With ``streamed`` and status 200, the caller reads the body and closes
+        ``Response.stream``. Raise NoResponse, also for a body of more than LONGEST_BODY bytes.
         """
         request = self._encoded(method, path, headers, body)
         connection, stream = self._pool.take(timeouts.connect), None
@@ -108,12 +114,15 @@ class HttpClient:
         except (OSError, BadResponse) as problem:
             raise NoResponse(problem, sent=not is_refused_by_server(problem)) from None
         finally:
-            # Ending a watch cuts its connection, which must never be one that a request has taken over.
+            # The end of a watch cuts its connection, so no other request may use that connection.
             if stream is None:
                 self._pool.give_back(connection)
 
     def warm(self, count: int, path: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
-        """Have ``count`` idle connections that were used just now, for a GET of ``path``. Raises NoResponse."""
+        """Use ``count`` connections for a GET of ``path``, so that they are idle and fresh.
+
+        Raise NoResponse.
+        """
         request = self._encoded("GET", path, headers, None)
         taken: list[HttpConnection] = []
         try:
@@ -128,11 +137,12 @@ class HttpClient:
                 self._pool.give_back(connection)
 
     def close(self) -> None:
-        """Close idle connections; one that is in use closes when it is done, later ones too."""
+        """Close idle connections. Connections in use close when they are done, and later ones too.
+        """
         self._pool.close()
 
     def _encoded(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-        """The whole request: a head that travels alone costs a packet and a wait."""
+        """Return the whole request as one message, as a separate head costs a packet and a wait."""
         if not _TARGET.fullmatch(path):
             path = quote(path, safe=string.punctuation)
         lines = [f"{method} {self._base}{path} HTTP/1.1\r\n{self._fixed}"]
@@ -153,7 +163,8 @@ def _line(name: str, value: str) -> str:
 
 
 def _content(body: bytes, headers: Headers) -> bytes:
-    """The body without a compression that was not asked for, which some Redfish services use all the same."""
+    """Return the body without gzip, which some Redfish services use although it was not requested.
+    """
     if not body or headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
         return body
     unpacking = zlib.decompressobj(_GZIP)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Opens connections to one server: TCP and its options, a way through a proxy, TLS and its names."""
+"""Open connections to one server with TCP options, a proxy, TLS and the name of its certificate."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from .http1 import HttpConnection, Wire
 from .proxy import Proxy
 from .tls import TlsInTls, client_context
 
-# A load balancer that forgets idle connections must not cost the next write a read timeout.
+# Keepalive, so that a load balancer that drops idle connections costs no read timeout.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
 class Dialer:
-    """Thread-safe. ``url``: scheme, host and port count; ``context``: for a server that is spoken to over TLS.
+    """Opens connections. Thread-safe. Only scheme, host and port of ``url`` are used.
 
-    ``server_name``: the name in the server's certificate where it is not that of ``url``.
+    ``context`` is for a server with TLS. ``server_name`` replaces the URL's name in the check of
+    the certificate.
     """
 
     def __init__(
@@ -36,7 +37,10 @@ class Dialer:
         self._proxy_context = client_context() if proxy and proxy.scheme == "https" else None
 
     def dial(self, timeout: float) -> HttpConnection:
-        """A new connection, each step of it within ``timeout`` seconds. Raises NoResponse, never ``sent``."""
+        """Return a new connection, with ``timeout`` seconds for each step.
+
+        Raise NoResponse, never with ``sent``.
+        """
         try:
             wire = self._through(self._proxy, timeout) if self._proxy else self._tcp(self._host, self._port, timeout)
         except (OSError, ValueError, BadResponse) as problem:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HTTP/1.1 on one socket: a request out, its response in, and whether the connection can serve another."""
+"""HTTP/1.1 on one socket: send a request, read its response, and decide about another request."""
 
 from __future__ import annotations
 
@@ -28,28 +28,29 @@ Headers = dict[str, str]
 
 
 class Wire(Protocol):
-    """The part of a socket that is used here; TLS inside TLS has no more than that."""
+    """The methods of a socket that are used here. TLS inside TLS has only these."""
 
     def recv(self, size: int, /) -> bytes:
-        """Some bytes; none at the end."""
+        """Return some bytes, or none at the end."""
 
     def sendall(self, data: bytes, /) -> None:
-        """All bytes, or an error."""
+        """Send all bytes, or raise OSError."""
 
     def settimeout(self, seconds: float, /) -> None:
-        """The longest wait of one call."""
+        """Limit the wait of one call."""
 
     def fileno(self) -> int:
-        """Of the TCP connection."""
+        """Return the descriptor of the TCP connection."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the connection."""
 
 
 class HttpConnection:
-    """One request at a time: ``ask``, then ``read`` or ``pieces`` to the end. Only ``cut`` is for other threads.
+    """A connection for one request at a time: ``ask``, then ``read`` or ``pieces`` to the end.
 
-    Raises OSError (TimeoutError and ConnectionError among them) and BadResponse; the connection is of no use then.
+    Other threads may only call ``cut``. Methods raise OSError (such as TimeoutError or
+    ConnectionError) and BadResponse, and then the connection cannot be used again.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -63,14 +64,16 @@ class HttpConnection:
         self._poll.register(wire.fileno(), select.POLLIN)
 
     def ask(self, request: bytes, timeout: float) -> tuple[int, Headers]:
-        """Send a whole request and wait for the head of its answer; its status and headers (names in lower case).
+        """Send a whole request and read the head of its response.
 
-        ``timeout``: seconds for the request and its whole answer, unless ``set_timeout`` is called after it.
+        ``timeout`` is in seconds for the request and its whole response, unless ``set_timeout`` is
+        called later. Return status and headers (names in lower case).
         """
         self._free = False
         self.set_timeout(timeout)
         self._deadline = time.monotonic() + timeout
-        # A server may answer and close before it has read everything; in TLS 1.3 it refuses certificates so late.
+        # A server may answer and close before it has read everything. In TLS 1.3 it refuses
+        # certificates that late.
         with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
             self._wire.sendall(request)
         status, headers, minor = self._head()
@@ -78,7 +81,8 @@ class HttpConnection:
         return status, headers
 
     def set_timeout(self, seconds: float) -> None:
-        """Allow a silence of ``seconds``, as often as it comes. The answer as a whole has no deadline from now on."""
+        """Limit each silence to ``seconds``, with no deadline for the whole response from now on.
+        """
         self._deadline = math.inf
         self._wait_at_most(seconds)
 
@@ -94,31 +98,34 @@ class HttpConnection:
         return b"".join(pieces)
 
     def pieces(self) -> Iterator[bytes]:
-        """The body as it comes, however the server cuts it into chunks."""
+        """Yield the body as it comes, without the chunk format."""
         if self._chunked:
             yield from self._chunks()
         elif self._length is None:
             yield from self._to_the_end()
         else:
             yield from self._counted(self._length)
-        # More than was announced would be taken for the next answer.
+        # Bytes after the announced body would be taken for the next response.
         self._free = self._keep and not self._rest
 
     @property
     def reusable(self) -> bool:
-        """True when the answer was read to its end and the server keeps the connection."""
+        """True if the response was read to its end and the server keeps the connection."""
         return self._free
 
     def quiet(self) -> bool:
-        """False when the server has closed the idle connection, or said something unasked."""
+        """Return False if the server has closed the idle connection, or has sent bytes."""
         return not self._poll.poll(0)
 
     def cut(self) -> None:
-        """End it from another thread: a blocked read returns. Raises OSError when it has ended already."""
+        """End the connection from another thread, so that a blocked read returns.
+
+        Raise OSError if it has ended already.
+        """
         shutdown(self._wire)
 
     def close(self) -> None:
-        """Give it up. Never raises."""
+        """Close the connection. Never raise."""
         self._free = False
         with contextlib.suppress(OSError):
             self._wire.close()
@@ -192,11 +199,11 @@ class HttpConnection:
         self._rest += data
 
     def _receive(self) -> bytes:
-        """Some bytes; none at the end. Raise TimeoutError after the deadline."""
+        """Return some bytes, or none at the end. Raise TimeoutError after the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the answer was not complete in time")
-        # The wire waits in each call anew. A server that sends a byte now and then would never end.
+        # The socket's timeout is for each call. A server that sends single bytes would never end.
         self._wait_at_most(min(left, self._timeout))
         return self._wire.recv(_RECEIVE)
 
@@ -231,7 +238,10 @@ def _length(headers: Headers) -> int | None:
 
 
 def _take_chunks(buffer: bytes, left: int) -> tuple[bytes, bytes, int]:
-    """The data that ``buffer`` has, its unread rest, and how much of the open chunk (with its CRLF) is to come."""
+    """Return the complete data of ``buffer``, its unread rest, and the missing bytes of a chunk.
+
+    ``left`` counts the missing bytes of the open chunk with its CRLF.
+    """
     ready: list[bytes] = []
     at = 0
     while left != _LAST:

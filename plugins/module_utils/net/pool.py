@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps connections to one server between requests: a TLS handshake costs as much CPU as ten requests."""
+"""Keep connections to a server between requests, as a TLS handshake costs as much CPU as ten
+requests.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from collections.abc import Callable
 
 from .http1 import HttpConnection
 
-# Servers close what is idle, the API server after 90 s, most others after 60 s; a change that is sent into a closing
-# connection is uncertain. One that is closed already is noticed before it is used.
+# Servers close idle connections, the API server after 90 s, most others after 60 s. A change that
+# is sent into a closing connection is uncertain. A closed connection is noticed before its use.
 LONGEST_IDLE = 50.0
 
 
 class ConnectionPool:
-    """Thread-safe. Keeps up to ``size`` idle connections and opens more when all are in use."""
+    """Keeps up to ``size`` idle connections and opens more on demand. Thread-safe."""
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class ConnectionPool:
         self._closed = False
 
     def take(self, timeout: float) -> HttpConnection:
-        """The connection used last, if it lives, or a new one. Raises NoResponse."""
+        """Return the last used connection that still works, or a new one. Raise NoResponse."""
         while kept := self._pop():
             connection, since = kept[0]
             if self._clock() - since < LONGEST_IDLE and connection.quiet():
@@ -41,7 +43,7 @@ class ConnectionPool:
         return self._dial(timeout)
 
     def give_back(self, connection: HttpConnection) -> None:
-        """Keep it if it is of further use, else close it."""
+        """Keep the connection if it can be used again, or else close it."""
         now = self._clock()
         unwanted = [connection]
         with self._lock:
@@ -53,7 +55,7 @@ class ConnectionPool:
             old.close()
 
     def close(self) -> None:
-        """Close what is idle; what is in use is closed when it comes back."""
+        """Close idle connections. Connections in use are closed when they come back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, deque()

@@ -1,10 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a proxy stands between us and a server, and how it is asked for a way through.
+"""Find the proxy for a server in HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as curl and Go do.
 
-HTTPS_PROXY, HTTP_PROXY and NO_PROXY are read as curl and Go read them. The standard library does not know address
-ranges in NO_PROXY, which clusters always use.
+The standard library does not support address ranges in NO_PROXY, which clusters always use.
 """
 
 from __future__ import annotations
@@ -24,7 +23,10 @@ _Address: t.TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """``header`` is a whole header line for every request to the proxy, or empty; it may hold a password."""
+    """A proxy. ``header`` is a whole header line for each request to it, or empty.
+
+    ``header`` may contain a password.
+    """
 
     scheme: str
     host: str
@@ -33,14 +35,17 @@ class Proxy:
 
     @classmethod
     def parse(cls, url: str) -> Proxy:
-        """From ``http://[user:password@]host[:port]``, or https; http without a scheme. Raises ValueError."""
+        """Read ``http://[user:password@]host[:port]``, or https. The default scheme is http.
+
+        Raise ValueError.
+        """
         parts = urlsplit(url if "://" in url else f"http://{url}")
         try:
             port = parts.port or _PORTS.get(parts.scheme)
         except ValueError:
             port = None
         if port is None or parts.scheme not in _PORTS or not parts.hostname:
-            # The URL may hold a password: it is not shown.
+            # The URL may hold a password, so do not show it.
             raise ValueError("must be http://host[:port] or https://host[:port]")
         user, at, _unused = parts.netloc.rpartition("@")
         login = base64.b64encode(unquote(user).encode()).decode()
@@ -49,12 +54,12 @@ class Proxy:
 
 
 def variable(url: str) -> str:
-    """The environment variable that names the proxy for ``url``."""
+    """Return the environment variable that names the proxy for ``url``."""
     return f"{urlsplit(url).scheme.upper()}_PROXY"
 
 
 def proxy_of_environment(url: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """URL of the proxy that the environment names for ``url``, None when it is reached directly."""
+    """Return the proxy URL that the environment names for ``url``, or None without a proxy."""
     env = os.environ if environ is None else environ
     name = variable(url)
     proxy = env.get(name.lower()) or env.get(name)
@@ -64,15 +69,16 @@ def proxy_of_environment(url: str, environ: Mapping[str, str] | None = None) -> 
 
 
 def bypassed(url: str, no_proxy: str) -> bool:
-    """Whether the server of ``url`` is reached directly: loopback, or named by ``no_proxy``.
+    """Return whether the server of ``url`` needs no proxy: loopback, or named by ``no_proxy``.
 
-    Entries of ``no_proxy`` are separated by commas or blanks: ``*``, a host, a domain (with all below it), an address,
-    a range of addresses; each but ``*`` and a range may end with a port.
+    Entries of ``no_proxy`` are separated by commas or blanks. An entry is ``*``, a host, a domain
+    with all its subdomains, an address or a range of addresses. A host, domain or address may end
+    with a port.
     """
     parts = urlsplit(url)
     host, port = (parts.hostname or "").rstrip("."), parts.port or _PORTS.get(parts.scheme, 0)
     address = _address(host)
-    # As in Go's net/http: a proxy's own loopback is another one.
+    # As in Go's net/http. The loopback of the proxy is another machine.
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
     entries = re.split(r"[,\s]+", no_proxy.lower())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Trust: the TLS context of a client, TLS inside TLS, and whether a server did not accept our certificate."""
+"""TLS context of a client, TLS inside TLS, and detection of a refused client certificate."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import socket
 import ssl
 import time
 
-# What a server says that does not accept our certificate, or wanted one; in TLS 1.3 after the handshake.
+# Alerts of a server that refuses or wants a client certificate. TLS 1.3 sends them after the
+# handshake.
 _OURS_REFUSED = re.compile(r"_ALERT_(?:BAD_CERTIFICATE|UNKNOWN_CA|\w*CERTIFICATE\w*)$")
 _NO_PEM = "it must hold PEM certificates (-----BEGIN CERTIFICATE-----)"
 _RECEIVE = 1 << 16
 
 
 class BadAuthority(Exception):
-    """The CA certificates cannot be used; the text says why."""
+    """The CA certificates cannot be used. The text says why."""
 
 
 class BadClientCertificate(Exception):
-    """Our own certificate and its key cannot be used; the text says why."""
+    """The client's certificate and key cannot be used. The text says why."""
 
 
 def client_context(
@@ -33,15 +34,17 @@ def client_context(
     key_path: str | None = None,
     verify: bool = True,
 ) -> ssl.SSLContext:
-    """A context that trusts the given CA certificates only, the system's where none are given; TLS 1.2 or newer.
+    """Return a context that trusts only the given CA certificates, or the system's without any.
 
-    ``certificate_path``, ``key_path``: what we show a server that asks for a certificate (mutual TLS); the key may be
-    in the certificate's file. ``verify``: check the server's certificate and its name. Raises BadAuthority,
-    BadClientCertificate, and FileNotFoundError for a ``ca_path`` that is absent.
+    It uses TLS 1.2 or newer. ``certificate_path`` and ``key_path`` are for a server that requests a
+    certificate (mutual TLS). The key may be in the file of the certificate. ``verify`` checks the
+    server's certificate and its name. Raise BadAuthority, BadClientCertificate, and
+    FileNotFoundError for an absent ``ca_path``.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Go accepts the authorities of older installers that strict mode refuses, and takes any given one for a root.
+    # Go accepts CAs of older installers that strict mode refuses, and uses any given certificate as
+    # a root.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if certificate_path:
@@ -58,7 +61,7 @@ def client_context(
 
 def _identify(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
     try:
-        # An encrypted key would be asked for on the terminal without a password here.
+        # Without a password here, OpenSSL asks on the terminal for that of an encrypted key.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None) or "not PEM"
@@ -76,15 +79,15 @@ def _trust(context: ssl.SSLContext, path: str | None, pem: str | None) -> None:
 
 
 def is_refused_by_server(error: BaseException) -> bool:
-    """Whether the server did not accept our certificate: then it has not looked at the request either."""
+    """Return whether the server refused our certificate. Then it did not process the request."""
     return isinstance(error, ssl.SSLError) and bool(_OURS_REFUSED.search(error.reason or ""))
 
 
 class TlsInTls:
-    """A TLS connection through another: to a server behind a proxy that is spoken to over TLS itself.
+    """A TLS connection inside another, to a server behind a proxy with TLS.
 
-    The ssl module wraps sockets of the system only, so the inner connection goes through two buffers of memory. Its
-    methods are those of a socket that ``http1.Wire`` names; ``socket`` is the outer one.
+    The ssl module wraps only system sockets, so the inner connection uses two memory buffers. Its
+    methods are those of ``http1.Wire``. ``socket`` is the outer socket.
     """
 
     def __init__(self, outer: ssl.SSLSocket, context: ssl.SSLContext, server_hostname: str) -> None:
@@ -102,7 +105,7 @@ class TlsInTls:
         self._flush()
 
     def recv(self, size: int, /) -> bytes:
-        """Some bytes; none at the end."""
+        """Return some bytes, or none at the end."""
         deadline = self._deadline()
         while True:
             try:
@@ -111,24 +114,25 @@ class TlsInTls:
                 self._flush()
                 self._fill(deadline)
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # As SSLSocket has it: many servers end without TLS's own goodbye.
+                # Like SSLSocket, accept an end without TLS's closing message, as many servers send
+                # none.
                 return b""
 
     def sendall(self, data: bytes, /) -> None:
-        """All bytes, or an error."""
+        """Send all bytes, or raise OSError."""
         self._inner.write(data)
         self._flush()
 
     def settimeout(self, seconds: float, /) -> None:
-        """The longest wait of one call."""
+        """Limit the wait of one call."""
         self.socket.settimeout(seconds)
 
     def fileno(self) -> int:
-        """Of the TCP connection."""
+        """Return the descriptor of the TCP connection."""
         return self.socket.fileno()
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the connection."""
         self.socket.close()
 
     def _flush(self) -> None:
@@ -136,7 +140,9 @@ class TlsInTls:
             self.socket.sendall(self._outgoing.read())
 
     def _deadline(self) -> float:
-        """When a call that begins now must have ended, as a socket of the ssl module has it: not only each packet."""
+        """Return the deadline of a call that begins now, as ssl sockets have one for the whole
+        call.
+        """
         seconds = self.socket.gettimeout()
         return math.inf if seconds is None else time.monotonic() + seconds
 
@@ -151,8 +157,11 @@ class TlsInTls:
 
 
 def shutdown(wire: object) -> None:
-    """End a connection from another thread: a blocked read returns. Raises OSError when it has ended already."""
+    """End a connection from another thread, so that a blocked read returns.
+
+    Raise OSError if it has ended already.
+    """
     outer = wire.socket if isinstance(wire, TlsInTls) else wire
     if isinstance(outer, socket.socket):
-        # Not the method of SSLSocket, which would let its reader go on in plain text.
+        # SSLSocket's method would let its reader continue in plain text.
         socket.socket.shutdown(outer, socket.SHUT_RDWR)

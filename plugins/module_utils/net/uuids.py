@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""UUIDs in a text as 17 bytes in place of 36: a large cluster has hundreds of thousands, and no two are alike."""
+"""Store UUIDs in a text as 17 bytes instead of 36. A large cluster has hundreds of thousands."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import re
 import typing as t
 
 _UUID: t.Final = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-# Behind a mark that is in no text of UTF-8.
+# The mark is in no UTF-8 text.
 _MARKED: t.Final = re.compile(rb"\xff(.{16})", re.DOTALL)
 
 
 def shortened(text: bytes) -> bytes:
-    """A text in UTF-8 with each UUID of small letters as its 16 bytes behind a mark."""
+    """Replace each lower-case UUID in a UTF-8 text by a mark and its 16 bytes."""
     return _UUID.sub(_short, text)
 
 
 def lengthened(text: bytes) -> bytes:
-    """What was shortened."""
+    """Return the original of a shortened text."""
     return _MARKED.sub(_long, text)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plain values out of raw Kubernetes objects: what the checks of a GPU stack ask about, and nothing more."""
+"""Extract the values that checks of a GPU stack need from raw Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -27,28 +27,32 @@ _GATE = re.compile(r'^kubernetes_feature_enabled\{name="((?:DRA|DynamicResource)
 
 
 def gates(metrics: str) -> dict[str, bool]:
-    """Feature gates that the API server tells of in its metrics."""
+    """Return the feature gates in the metrics of the API server."""
     return {name: value == "1" for name, value in _GATE.findall(metrics)}
 
 
 def annotations_of(item: Json) -> dict[str, str]:
-    """Annotations of an object."""
+    """Return the annotations of an object."""
     return t.cast("dict[str, str]", item["metadata"].get("annotations") or {})
 
 
 def place(item: Json) -> str:
-    """`namespace/name`."""
+    """Return `namespace/name` of an object."""
     return f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
 
 
 def machines_of_hosts(hosts: Iterable[Json], machines: Iterable[Json]) -> dict[str, str]:
-    """Machine object (`namespace/name`) -> UUID on the fabric, through the BareMetalHost that it names."""
+    """Return the UUID on the fabric by Machine object (`namespace/name`), from its BareMetalHost.
+    """
     uuids = {place(host): annotations_of(host).get(_CDI_MACHINE, "") for host in hosts}
     return {place(machine): uuids.get(annotations_of(machine).get(_HOST, ""), "") for machine in machines}
 
 
 def node(item: Json, machines: Mapping[str, str]) -> Json:
-    """A node: its machine on the fabric by providerID or by its BareMetalHost, its system, its labels."""
+    """Return a node with its machine on the fabric, its system and its labels.
+
+    The machine is from the providerID or the BareMetalHost.
+    """
     provider = str((item.get("spec") or {}).get("providerID") or "")
     by_host = machines.get(annotations_of(item).get(_MACHINE, ""), "")
     status = item.get("status") or {}
@@ -76,7 +80,7 @@ def _gpus(status: Json) -> dict[str, int]:
 
 
 def daemon_set(item: Json) -> Json:
-    """A DaemonSet: whether what it wants is there, and how its pods are found."""
+    """Return whether the pods of a DaemonSet are ready, and the labels of its pods."""
     status, template = item.get("status") or {}, item["spec"].get("template") or {}
     return {
         "namespace": item["metadata"]["namespace"],
@@ -89,15 +93,16 @@ def daemon_set(item: Json) -> Json:
 
 
 def controllers(item: Json) -> Json:
-    """What our controllers were told by their ConfigMap: who works on the nodes, empty when it does not say."""
+    """Return who does node operations according to the controllers' ConfigMap, or empty."""
     found = _HANDS.search(str((item.get("data") or {}).get("config.yml", "")))
     return {"namespace": item["metadata"]["namespace"], "node_hands": found.group(1) if found else ""}
 
 
 def agent(item: Json, now: float) -> Json:
-    """The node agent that a Lease is of: its node, and for how many seconds it has not renewed the Lease.
+    """Return the node of a node agent's Lease, and the seconds since its renewal.
 
-    ``now``: seconds since the epoch by the API server's clock. ``alive``: it has not given the Lease up, and renews it.
+    ``now`` is in seconds since the epoch on the API server's clock. ``alive`` means that the Lease
+    has a holder and is not expired.
     """
     spec = item.get("spec") or {}
     seconds = max(0.0, now - parse_time(spec.get("renewTime")))
@@ -111,12 +116,12 @@ def agent(item: Json, now: float) -> Json:
 
 
 def with_state(item: Json) -> Json:
-    """A ClusterPolicy or GPUCluster."""
+    """Return name and state of a ClusterPolicy or GPUCluster."""
     return {"name": item["metadata"]["name"], "state": (item.get("status") or {}).get("state", "")}
 
 
 def devices(slices: Iterable[Json]) -> list[Json]:
-    """Every device that a node announces itself: driver, node, name, uuid, taints."""
+    """Return every device that a node publishes: driver, node, name, uuid and taints."""
     return [
         {
             "driver": item["spec"]["driver"],
@@ -132,7 +137,7 @@ def devices(slices: Iterable[Json]) -> list[Json]:
 
 
 def claim(item: Json) -> Json:
-    """A ResourceClaim with the devices that are allocated to it."""
+    """Return a ResourceClaim with its allocated devices."""
     status = item.get("status") or {}
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
     return {
@@ -144,7 +149,9 @@ def claim(item: Json) -> Json:
 
 
 def claims_of(claims: Iterable[Json], driver: str, pools: Iterable[str] | None = None) -> list[str]:
-    """`namespace/name` of the claims that hold devices of the driver, of any pool or of these."""
+    """Return `namespace/name` of the claims with devices of the driver, in ``pools`` or in any
+    pool.
+    """
     wanted = None if pools is None else set(pools)
     return [
         f"{c['namespace']}/{c['name']}"
@@ -154,12 +161,15 @@ def claims_of(claims: Iterable[Json], driver: str, pools: Iterable[str] | None =
 
 
 def selectors(spec: Json | None) -> list[str]:
-    """Texts of the selectors of a DeviceClass or of a request."""
+    """Return the CEL expressions of a DeviceClass or of a request."""
     return [str((each.get("cel") or {}).get("expression") or "") for each in (spec or {}).get("selectors") or []]
 
 
 def requests(item: Json) -> list[Json]:
-    """The device requests of a ResourceClaim or ResourceClaimTemplate: object, class, selectors."""
+    """Return the device requests of a ResourceClaim or ResourceClaimTemplate.
+
+    Each has object, class and selectors.
+    """
     spec = item.get("spec") or {}
     spec = spec.get("spec") or spec
     wanted = [each for request in (spec.get("devices") or {}).get("requests") or []
@@ -169,7 +179,7 @@ def requests(item: Json) -> list[Json]:
 
 
 def composable(item: Json) -> Json:
-    """A ComposableResource."""
+    """Return name, node and state of a ComposableResource."""
     return {
         "name": item["metadata"]["name"],
         "node": (item.get("spec") or {}).get("target_node", ""),
@@ -178,7 +188,7 @@ def composable(item: Json) -> Json:
 
 
 def releases(secrets: Iterable[Json]) -> list[Json]:
-    """Helm's releases in their newest revision, from the Secrets in which Helm keeps them."""
+    """Return the newest revision of each Helm release, from Helm's Secrets."""
     newest: dict[tuple[str, str], Json] = {}
     for secret in secrets:
         labels = secret["metadata"].get("labels") or {}
@@ -206,7 +216,9 @@ def _release(namespace: str, name: str, secret: Json) -> Json:
 
 
 def _chart(data: str) -> Json:
-    """The chart's metadata: Helm keeps JSON, zipped, in base64, which the Secret encodes once more."""
+    """Return the chart's metadata. Helm stores gzipped JSON in base64, which the Secret encodes
+    again.
+    """
     try:
         packed = base64.b64decode(base64.b64decode(data, validate=True), validate=True)
         body = json.loads(gzip.decompress(packed) if packed.startswith(b"\x1f\x8b") else packed)

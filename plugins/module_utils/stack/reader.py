@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what a cluster's GPU stack looks like, in one go and with plain values, for whoever judges it.
+"""Read the state of a cluster's GPU stack as plain values.
 
-What the user may not read, or what is not served, is left out and named in `problems`.
+Resources that the user may not read are left out and named in `problems`. Resources that are not
+served are left out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MACHINES = ApiResource("machine.openshift.io/v1beta1", "machines", "Machine", T
 _METAL_MACHINES = ApiResource("infrastructure.cluster.x-k8s.io/v1beta1", "metal3machines", "Metal3Machine", True)
 _POLICIES = ApiResource("nvidia.com/v1", "clusterpolicies", "ClusterPolicy", False)
 _CLUSTERS = ApiResource("nvidia.com/v1alpha1", "gpuclusters", "GPUCluster", False)
-# groups whose resources somebody asks about
+# API groups with resources that the checks need.
 _CLAIM_TEMPLATES = ApiResource("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
 _GROUPS = (
     "resource.k8s.io",
@@ -54,7 +55,7 @@ _GROUPS = (
 
 
 class Reader:
-    """One look at a cluster. Raises ApiError only when the API server does not answer at all."""
+    """Reads a cluster once. Raises ApiError only if the API server does not answer at all."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -62,7 +63,7 @@ class Reader:
         self._served: set[str] = set()
 
     def read(self) -> Json:
-        """Everything."""
+        """Return all values and `problems`."""
         version = str(self._client.raw("GET", "/version").get("gitVersion", ""))
         self._served = set(self._tried("the served APIs", self._discover, set()))
         metrics = self._tried("the API server's feature gates", lambda: self._client.text("/metrics"), "")
@@ -111,14 +112,16 @@ class Reader:
         }
 
     def _taint_rules(self) -> list[Json]:
-        """DeviceTaintRules, in the newest version that is served: each version lists all of them."""
+        """List the DeviceTaintRules in the newest served version, as each version lists all of
+        them.
+        """
         versions = [ApiResource(f"resource.k8s.io/{version}", "devicetaintrules", "DeviceTaintRule", False)
                     for version in taints.VERSIONS]
         served = [each for each in versions if f"{each.group_version}/{each.plural}" in self._served]
         return self._list(served[0]) if served else []
 
     def _hands(self) -> Json:
-        """Who does the work on the nodes, and which of them live."""
+        """Read who does node operations, and which node agents are alive."""
         settings = self._list(_CONFIG_MAPS, field_selector="metadata.name=composable-infra-config")
         labels = ",".join(f"{key}={value}" for key, value in AGENT_LABELS.items())
         leases, now = self._list(LEASES, label_selector=labels), self._client.server_time()

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the provider knows of cluster and fabric: the engine's own watches and planner, and none of its hands."""
+"""The provider's view of cluster and fabric.
+
+It uses the engine's watches and planner, and never acts on devices.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +48,20 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.s
 
 Json = dict[str, t.Any]
 NOT_TRIGGERED = "NotTriggerScaleUp"
-# A taint of no real node, by which the planner leaves out those of another vertical group.
+# A taint of no real node. It makes the planner leave out the nodes of another vertical group.
 OTHER_GROUP = "composable.infra/other-vertical-group"
 STATIC_POD = "kubernetes.io/config.mirror"
-# Seconds in which a refusal of the manager that a ComposabilityRequest shows keeps its model off the node.
+# Seconds for which a refusal by the CDI Manager, as a ComposabilityRequest shows it, keeps its
+# model off the node.
 BLOCK_SECONDS = 5.0
 
 
 class Cluster:
-    """Start it, ask it, stop it. Planning is done by one thread at a time; all else may be asked at any time.
+    """The cluster and the fabric. Only one thread at a time plans.
 
-    ``fence``: open while this process leads; whoever does not decides and writes nothing.
+    The other methods are thread-safe.
+
+    ``fence``: open while this process leads. Otherwise it decides and writes nothing.
     """
 
     def __init__(self, client: Client, manager: FabricManager, config: EngineConfig,
@@ -72,18 +78,23 @@ class Cluster:
         self._others: dict[str, tuple[NodeFacts, NodeFacts]] = {}
 
     def require_ready(self) -> None:
-        """Raises Refused while cluster or CDI Manager were not read: a decision on half the truth helps nobody."""
+        """Raise Refused until cluster and CDI Manager were read, because decisions need complete
+        data.
+        """
         if not self.fence.open:
             raise Refused(Kind.UNAVAILABLE, "another process of the provider leads")
         if not self.engine.ready():
             raise Refused(Kind.UNAVAILABLE, "; ".join(self.engine.problems()) or "the cluster is being read")
 
     def may_act(self) -> bool:
-        """Whether this process leads, and has read the cluster."""
+        """Return whether this process leads, and has read the cluster."""
         return self.fence.open and self.engine.ready()
 
     def waiting(self, only: Collection[str] | None = None) -> tuple[GatedPod, ...]:
-        """Pods that the scheduler could place nowhere and no node was chosen for; ``only``: of these uids."""
+        """Return the pods that the scheduler could not place and for which no node was chosen.
+
+        ``only``: pods with these uids, None for all.
+        """
         asked = {entry.pod for _node, _model, entry, _pod in live_entries(self.state, self.state.now())}
         return tuple(self._pod(raw) for raw in self.state.pods.by("unschedulable", True)
                      if raw["metadata"]["uid"] not in asked and (only is None or raw["metadata"]["uid"] in only))
@@ -92,7 +103,11 @@ class Cluster:
         return GatedPod(raw, self.state.claims_by_entry(raw), parse_time(raw["metadata"].get("creationTimestamp")))
 
     def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...], vertical: str = "") -> ScaleUpPlan:
-        """Attach or add a node for these pods, at this moment. ``vertical``: only nodes that this group stands for."""
+        """Plan now whether to attach devices or to add a node for these pods.
+
+        ``options``: nodes that can be added. ``vertical``: id of a vertical group. Only its nodes
+        count then.
+        """
         with self._lock:
             for raw in self.state.requests.each():
                 if error := (raw.get("status") or {}).get("error"):
@@ -106,15 +121,20 @@ class Cluster:
             return plan_scale_up(snapshot, self.state.settings, options, self.config.scale_up, self._cache)
 
     def read_ahead(self) -> None:
-        """Read all nodes and their pods for plans, so that the first decision costs what the next ones do."""
+        """Read all nodes and their pods for plans, so that the first decision is as quick as later
+        ones.
+        """
         self.plan((), ())
 
     def _selector(self, vertical: str) -> Mapping[str, str]:
         return next((group.selector for group in self.config.vertical if group.id == vertical), {})
 
     def _barred(self, facts: NodeFacts) -> NodeFacts:
-        """A node of another vertical group, which gets nothing: its pods still count for terms about other pods. The
-        same facts give the same, so that the planner need not read them anew."""
+        """Return a node of another vertical group, which gets no pods.
+
+        Its pods still count for affinity terms. The same facts give the same object, so that the
+        planner need not read it again.
+        """
         before, found = self._others.get(facts.name, (None, facts))
         if before is not facts:
             spec = facts.raw.get("spec") or {}
@@ -124,13 +144,16 @@ class Cluster:
         return found
 
     def is_waiting(self, uid: str) -> bool:
-        """Whether a pod is there, wanted, and on no node."""
+        """Return whether a pod exists, has not ended, and is not bound."""
         pod = self.state.pods.first("uid", uid)
         return pod is not None and not (pods.bound(pod) or pods.ended(pod))
 
     def asked(self, vertical: str = "") -> dict[str, tuple[str, str]]:
-        """By uid of a pod that devices were asked for: its node, and why none come there, empty when they do.
-        ``vertical``: only on nodes that this vertical group stands for."""
+        """Return by uid of a pod with a request for devices its node, and why no devices come,
+        empty if they do.
+
+        ``vertical``: id of a vertical group. Only its nodes count then.
+        """
         found: dict[str, tuple[str, str]] = {}
         selector = self._selector(vertical)
         for node, model, entry, _pod in live_entries(self.state, self.state.now()):
@@ -142,7 +165,10 @@ class Cluster:
         return found
 
     def misfits(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """By uid of a pod: why the node that was chosen for it can have it no more."""
+        """Return by uid of a pod why its chosen node no longer fits.
+
+        ``chosen``: node by uid of a pod.
+        """
         if not chosen:
             return {}
         with self._lock:
@@ -152,7 +178,10 @@ class Cluster:
         return {uid: why for uid, why in found.items() if why}
 
     def provided(self, nodes: Collection[str]) -> set[str]:
-        """Uids of pods whose devices are all in the ResourceSlices of these nodes and idle; older pods come first."""
+        """Return the uids of pods with all devices idle in the ResourceSlices of these nodes.
+
+        Older pods come first.
+        """
         found: set[str] = set()
         for node in nodes:
             snapshot = node_snapshot(self.state, node)
@@ -169,12 +198,18 @@ class Cluster:
         return found
 
     def not_triggered(self, since: float) -> set[str]:
-        """Uids of pods for which Cluster Autoscaler adds nothing, as it said after a moment (epoch seconds)."""
+        """Return the uids of pods for which Cluster Autoscaler has reported since a moment that it
+        adds nothing.
+
+        ``since``: seconds since the epoch.
+        """
         listed = self.client.list(EVENTS, field_selector=f"reason={NOT_TRIGGERED},involvedObject.kind=Pod").items
         return {str(event["involvedObject"].get("uid")) for event in listed if _last_seen(event) >= since}
 
     def free_devices(self) -> int:
-        """Devices that the fabrics could still attach, of all models that are attached for the autoscaler."""
+        """Return how many devices the fabrics can still attach, of all models that the autoscaler
+        may attach.
+        """
         snapshot = self.state.snapshot
         if snapshot is None:
             return 0
@@ -183,19 +218,25 @@ class Cluster:
                    if model not in barred and self.state.settings.model(model))
 
     def option(self, group: NodeGroup, coming: int, room: int) -> NodeOption:
-        """How a node of a group would be. ``coming``, ``room``: as its provider says."""
+        """Return the node that a group would add.
+
+        ``coming``, ``room``: nodes that are ordered, and that can be added.
+        """
         raw = template_node(group.id, group.shape, self.groups.all_members(group), group.selector)
         return NodeOption(group.id, raw, room, group.fabric, self.state.settings.max_devices_per_node, group.devices,
                           group.cost, coming)
 
     def devices(self, node: str) -> Iterator[tuple[str, bool]]:
-        """(model, in use) of each ComposableResource on a node."""
+        """Yield (model, in use) of each ComposableResource on a node."""
         snapshot = node_snapshot(self.state, node)
         yield from ((resource.model, resource.taken) for resource in snapshot.resources)
 
     def pods_of(self, node: str) -> Sequence[str]:
-        """Pods that a removal of the node would kill, as namespace/name: asked of the API server, since a watch may be
-        late. Those of a DaemonSet and static ones belong to the node. Raises ApiError."""
+        """Return the pods that a removal of the node would end, as namespace/name.
+
+        Read the API server, since a watch may be late. Pods of a DaemonSet and static pods belong
+        to the node. Raises ApiError.
+        """
         listed = self.client.list(PODS, field_selector=f"spec.nodeName={node}").items
         return sorted(f"{raw['metadata']['namespace']}/{raw['metadata']['name']}" for raw in listed
                       if pods.bound(raw) == node and not _belongs_to_node(raw))
@@ -206,7 +247,11 @@ def _meets(raw: Mapping[str, t.Any], selector: Mapping[str, str]) -> bool:
 
 
 def _belongs_to_node(pod: Json) -> bool:
-    """Whether it ends with its node: it has ended, or is a DaemonSet's or a static pod (kubectl drain leaves both)."""
+    """Return whether a pod may end with its node.
+
+    It has ended, or belongs to a DaemonSet, or is a static pod. kubectl drain leaves these two as
+    well.
+    """
     meta = pod["metadata"]
     owners = [ref.get("kind") for ref in meta.get("ownerReferences") or () if ref.get("controller")]
     return (pods.phase(pod) in ("Succeeded", "Failed") or "DaemonSet" in owners

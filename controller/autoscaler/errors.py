@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the provider refuses, as gRPC and Cluster Autoscaler are told."""
+"""Errors that the provider reports to Cluster Autoscaler by gRPC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import enum
 
 
 class Kind(enum.Enum):
-    """Why; the names are those of gRPC's status codes."""
+    """The reason. The names are those of gRPC's status codes."""
 
     NOT_FOUND = "there is no such group or node"
     INVALID_ARGUMENT = "the request makes no sense"
@@ -19,7 +19,10 @@ class Kind(enum.Enum):
 
 
 class Refused(Exception):
-    """A request is not carried out; the message says why and is shown in Cluster Autoscaler's events."""
+    """A request is refused.
+
+    The message is the reason, and appears in Cluster Autoscaler's events.
+    """
 
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)
@@ -27,4 +30,4 @@ class Refused(Exception):
 
 
 class ProviderError(Exception):
-    """A provider of nodes did not do what it was asked for; the message says why, without secrets."""
+    """A provider of nodes has failed. The message is the reason, without secrets."""

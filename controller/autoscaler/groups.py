@@ -1,11 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which real nodes belong to which group, and which have to be left out so that Cluster Autoscaler's loop goes on.
+"""The groups of real nodes, and the nodes that Cluster Autoscaler must not see, because they would
+stop its loop.
 
-Source for both reasons: Cluster Autoscaler 1.36.1, ``simulator/node_info_utils.go`` (a node whose pod has a claim from
-a pool that is not its own cannot be made a template, and the loop ends) and ``processors/customresources`` (a node with
-fewer pools of its own than the template is never ready).
+Source for both reasons: Cluster Autoscaler 1.36.1. By ``simulator/node_info_utils.go``, a node
+cannot be a template if one of its pods has a claim from a pool of another owner, and the loop ends.
+By ``processors/customresources``, a node with fewer pools of its own than the template is never
+ready.
 """
 
 from __future__ import annotations
@@ -24,26 +26,29 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Which node was in which group at one moment. ``group_of``: id of the group by node; ``left_out``: why Cluster
-    Autoscaler must not see a node, by node; ``shown``: the nodes that it may see, by group."""
+    """The nodes and their groups at one moment.
+
+    ``group_of``: id of the group by node. ``left_out``: why Cluster Autoscaler must not see a node,
+    by node. ``shown``: nodes that it may see, by group.
+    """
 
     group_of: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     shown: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def without(self, name: str) -> Membership:
-        """The same, and one node is gone."""
+        """Return the same without one node."""
         return Membership({node: group for node, group in self.group_of.items() if node != name},
                           {node: why for node, why in self.left_out.items() if node != name},
                           {group: names - {name} for group, names in self.shown.items()})
 
 
 class NodeGroups:
-    """The groups of real nodes, as of the last ``look``: Cluster Autoscaler asks for each node in each of its loops.
-    Changes nothing in the state.
+    """The groups of real nodes, as of the last ``look``. Changes nothing in the state.
 
-    ``leaving``: names of nodes that are being removed, which count no more from that moment on. ``away``: those of them
-    that are switched off, and whose Node object nobody has deleted.
+    Cluster Autoscaler requests each node in each of its loops. ``leaving``: names of nodes that are
+    being removed, which no longer count. ``away``: those of them that are switched off while their
+    Node object still exists.
     """
 
     def __init__(self, groups: Sequence[NodeGroup], state: ClusterState) -> None:
@@ -53,7 +58,7 @@ class NodeGroups:
         self._seen = Membership()
 
     def look(self) -> None:
-        """See which nodes there are now, and which of them must be left out."""
+        """Read which nodes exist now, and which of them must be left out."""
         here = {raw["metadata"]["name"]: group for raw in self._state.nodes.each()
                 if (group := self.of_labels(raw["metadata"].get("labels") or {}))}
         left_out = self._left_out({name: group.id for name, group in here.items()})
@@ -62,58 +67,66 @@ class NodeGroups:
         self._seen = Membership({name: group.id for name, group in here.items()}, left_out, shown)
 
     def forget(self, name: str) -> None:
-        """A node that was being removed is gone: the size of its group stays what it is."""
+        """Forget a node that was being removed and is gone.
+
+        The size of its group stays the same.
+        """
         self._seen = self._seen.without(name)
         self.leaving.discard(name)
         self.away.discard(name)
 
     def bring_back(self, name: str) -> None:
-        """A node that was switched off runs again; Cluster Autoscaler is told of it in its next loop."""
+        """Count a node that was switched off and runs again.
+
+        Cluster Autoscaler sees it in its next loop.
+        """
         self.forget(name)
 
     def registered(self, group: NodeGroup) -> list[Json]:
-        """The nodes of a group at this moment, without those that are switched off."""
+        """Return the current nodes of a group, without nodes that are switched off."""
         return [raw for raw in self.all_members(group) if raw["metadata"]["name"] not in self.away]
 
     def of_labels(self, labels: Mapping[str, str]) -> NodeGroup | None:
-        """The first group whose selector the labels meet."""
+        """Return the first group with a selector that the labels meet, None for none."""
         return next((g for g in self.groups.values() if all(labels.get(k) == v for k, v in g.selector.items())), None)
 
     def of_node(self, name: str) -> NodeGroup | None:
-        """The group that Cluster Autoscaler is told for a node; None for one that is left out."""
+        """Return a node's group for Cluster Autoscaler, None if the node is left out."""
         group = self._seen.group_of.get(name)
         return None if group is None or name in self._seen.left_out else self.groups[group]
 
     def node(self, name: str) -> Json | None:
-        """A node at this moment, None when there is none."""
+        """Return a node as it is now, None if it does not exist."""
         return self._state.nodes.get(name)
 
     def group_now(self, name: str) -> NodeGroup | None:
-        """The group of a node that is there at this moment, also of one that is left out."""
+        """Return the group of an existing node, also if the node is left out."""
         raw = self.node(name)
         return self.of_labels(raw["metadata"].get("labels") or {}) if raw else None
 
     def all_members(self, group: NodeGroup) -> list[Json]:
-        """The nodes of a group at this moment, also those that are left out."""
+        """Return the current nodes of a group, also those that are left out."""
         return [raw for raw in self._state.nodes.each()
                 if self.of_labels(raw["metadata"].get("labels") or {}) is group]
 
     def members(self, group: NodeGroup) -> list[Json]:
-        """The nodes of a group that Cluster Autoscaler knows of, those that are being removed included."""
+        """Return the nodes of a group that Cluster Autoscaler sees, also those that are being
+        removed.
+        """
         found = (self._state.nodes.get(name) for name in sorted(self._seen.shown.get(group.id, ())))
         return [raw for raw in found if raw]
 
     def size(self, group: NodeGroup) -> int:
-        """How many of them stay."""
+        """Return how many of these nodes stay."""
         shown = self._seen.shown.get(group.id, frozenset())
         return len(shown) - len(shown & self.leaving)
 
     def count_left_out(self, group: NodeGroup) -> int:
-        """How many nodes of a group Cluster Autoscaler does not know of."""
+        """Return how many nodes of a group Cluster Autoscaler does not see."""
         return sum(self._seen.group_of.get(name) == group.id for name in self._seen.left_out)
 
     def _left_out(self, group_of: Mapping[str, str]) -> dict[str, str]:
-        """Why Cluster Autoscaler must not see a node now, by the names of these nodes."""
+        """Return by node name why Cluster Autoscaler must not see the node now."""
         lacking = {name: driver for name in group_of if (driver := self._lacking(name))}
         publishing = {group for name, group in group_of.items() if name not in lacking}
         found = {name: f"it publishes no ResourceSlice of driver {driver}, and others of its group do"
@@ -124,7 +137,9 @@ class NodeGroups:
         return found
 
     def _foreign_pools(self) -> Iterator[tuple[str, str]]:
-        """(node, pool) of pods, bound or nominated, that have claims from pools which are no node's own."""
+        """Yield (node, pool) of pods, bound or nominated, with claims from pools that belong to no
+        node.
+        """
         for claim in self._state.claims.each():
             pool = next((str(result["pool"]) for result in claims.results(claim) if self._is_foreign(result)), "")
             for user in (claim.get("status") or {}).get("reservedFor") or () if pool else ():
@@ -136,8 +151,12 @@ class NodeGroups:
         return bool(self._state.settings.of_pool(result["pool"]) or self._state.slices.by("pool", result["pool"]))
 
     def _lacking(self, name: str) -> str:
-        """A driver of which the node has no whole pool of its own; an empty one counts. Where models have several, it
-        is the one that the node's label names."""
+        """Return a driver without a complete pool on the node, empty for none.
+
+        An empty pool counts.
+
+        If models have several drivers, only the driver that the node's label names counts.
+        """
         labels = ((self._state.nodes.get(name) or {}).get("metadata") or {}).get("labels") or {}
         wanted = sorted({m.driver_on(labels.get(DRIVER_LABEL) or "") for m in self._state.settings.models})
         there = {slices.driver(item) for item in self._state.slices.by("node", name) if self._is_whole(item)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What probes are told of a process that waits for its turn: only the one that leads is asked by Cluster Autoscaler."""
+"""The readiness of a process that waits to lead. Cluster Autoscaler must call only the leader."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ COMPONENT = "autoscaler"
 
 
 class Leading:
-    """A process of ``health``: ready once it leads, so that a Service sends calls to no other."""
+    """A process for ``health``.
+
+    It is ready once it leads, so that a Service sends calls only to it.
+    """
 
     def __init__(self, engine: Process, leadership: LeaderElection) -> None:
         self._engine, self._leadership = engine, leadership
 
     def ready(self) -> bool:
-        """Whether Cluster Autoscaler is answered."""
+        """Return whether it answers Cluster Autoscaler."""
         return self._leadership.held and self._engine.ready()
 
     def problems(self) -> list[str]:
-        """What stands in its way, in sentences."""
+        """Return what prevents its work, in sentences."""
         others = ", ".join(self._leadership.leaders()) or "nobody"
         waits = [] if self._leadership.held else [f"it waits for its turn: {others} leads"]
         return waits + self._engine.problems()
 
     def stuck(self) -> str:
-        """Why it will do nothing any more."""
+        """Return why it is stuck for good. Empty while it works."""
         return self._engine.stuck()

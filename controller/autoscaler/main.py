@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start, answer Cluster Autoscaler, stop."""
+"""The program of the provider for Cluster Autoscaler."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEP_SECONDS, UNTRIGGERED_EVERY = 0.5, 5.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="autoscaler",
         description="A cloud provider (externalgrpc) for Cluster Autoscaler: where it would add a node, devices of a "
@@ -59,13 +59,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; returns the exit status."""
+    """Run until stopped. Return the exit status."""
     return outcome(parser().parse_args(argv), run)
 
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
-    """Build, wait for the turn to lead, and run. Raises BadConfig, BadKubeconfig, FabricError or ApiError before it
-    answers."""
+    """Build the provider, wait until it leads, and run. Return the exit status.
+
+    Raises BadConfig, BadKubeconfig, FabricError or ApiError before it answers.
+    """
     config, certificates = EngineConfig.load(args.config), certificates_of(args)
     try:
         autoscaler = AutoscalerConfig.load(args.autoscaler_config, config.settings)
@@ -103,7 +105,10 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
 
 
 def certificates_of(args: argparse.Namespace) -> Certificates | None:
-    """What the options ask for, None for no TLS. Raises BadConfig: without TLS only where that is said."""
+    """Return the certificates of the options, None for no TLS.
+
+    Raises BadConfig if the options name neither certificates nor ``--insecure``, or both.
+    """
     files = (args.tls_cert_file, args.tls_private_key_file, args.client_ca_file)
     if args.insecure:
         if any(files):
@@ -115,7 +120,7 @@ def certificates_of(args: argparse.Namespace) -> Certificates | None:
 
 
 def go_on(provider: Provider, stop: threading.Event) -> None:
-    """Work until stopped. Providers of nodes may take long, so they are asked in a thread of their own."""
+    """Work until stopped. Providers of nodes may take long, so they have a thread of their own."""
     threading.Thread(target=repeat, args=(provider.serve_nodes, STEP_SECONDS, stop), name="nodes", daemon=True).start()
     threading.Thread(target=repeat, args=(provider.serve_untriggered, UNTRIGGERED_EVERY, stop), name="untriggered",
                      daemon=True).start()
@@ -123,7 +128,10 @@ def go_on(provider: Provider, stop: threading.Event) -> None:
 
 
 def repeat(work: Callable[[], object], every: float, stop: threading.Event) -> None:
-    """Until stopped, with so many seconds between. What the API server refuses is told once and tried again."""
+    """Repeat work until stopped, every ``every`` seconds.
+
+    An error is logged once, and the work goes on.
+    """
     said = ""
     while not stop.wait(every):
         try:

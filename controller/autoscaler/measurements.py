@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the provider measures, by prometheus_client; the names are in one table."""
+"""The metrics of the provider, by prometheus_client. Their names are in one table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GAUGES: Mapping[str, str] = {
 
 
 class Measurements:
-    """In a registry of its own; every series is there from the beginning, at zero."""
+    """The metrics, in a registry of their own. Every series exists from the beginning, at zero."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -48,20 +48,20 @@ class Measurements:
         self.registry.register(BuildInfo())
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
-        """More of the counter ``name``, a key of COUNTERS."""
+        """Add ``amount`` to the counter ``name``, a key of COUNTERS."""
         if amount:
             self._counters[name].labels(**labels).inc(amount)
 
     def observe(self, _name: str, seconds: float) -> None:
-        """One measurement of the time from call to devices."""
+        """Add a measurement of the time from a call to its devices, in seconds."""
         self._serve.observe(seconds)
 
     def ask(self, observed: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
-        """Have ``observed`` asked at each scrape; it answers with the value of each gauge by group."""
+        """Call ``observed`` at each scrape. It returns the value of each gauge by group."""
         self.registry.register(_Asked(observed))
 
     def text(self) -> bytes:
-        """Everything as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self.registry)
 
 
@@ -72,7 +72,7 @@ class _Asked:
         self._observed = observed
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges now."""
+        """Yield the current gauges."""
         found = self._observed()
         for name, text in GAUGES.items():
             family = GaugeMetricFamily(PREFIX + name, text, labels=("group",))
@@ -81,5 +81,5 @@ class _Asked:
             yield family
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Names alone: nothing is asked before it is scraped."""
+        """Yield the names without values, so that registration does not call ``observed``."""
         yield from (GaugeMetricFamily(PREFIX + name, text, labels=("group",)) for name, text in GAUGES.items())

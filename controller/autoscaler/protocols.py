@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the decisions need of the cluster, so that they can be tried without one."""
+"""The parts of the cluster that decisions need, as protocols, so that tests need no cluster."""
 
 from __future__ import annotations
 
@@ -16,76 +16,102 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 
 
 class View(t.Protocol):
-    """What is asked of the cluster; ``cluster.Cluster`` is one."""
+    """The view of the cluster. ``cluster.Cluster`` implements it."""
 
     def require_ready(self) -> None:
-        """Raises Refused while it is not read."""
+        """Raise Refused until the cluster was read."""
 
     def waiting(self, only: Collection[str] | None = None) -> tuple[GatedPod, ...]:
-        """Pods that the scheduler could place nowhere and no node was chosen for; ``only``: of these uids."""
+        """Return the pods that the scheduler could not place and for which no node was chosen.
+
+        ``only``: pods with these uids, None for all.
+        """
 
     def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...], vertical: str = "") -> ScaleUpPlan:
-        """Attach or add a node for these pods. ``vertical``: only nodes that this vertical group stands for."""
+        """Plan whether to attach devices or to add a node for these pods.
+
+        ``vertical``: id of a vertical group. Only its nodes count then.
+        """
 
     def is_waiting(self, uid: str) -> bool:
-        """Whether a pod is there, wanted, and on no node."""
+        """Return whether a pod exists, has not ended, and is not bound."""
 
     def asked(self, vertical: str = "") -> dict[str, tuple[str, str]]:
-        """By uid of a pod that devices were asked for: its node, and why none come there. ``vertical``: only on nodes
-        that this vertical group stands for."""
+        """Return by uid of a pod with a request for devices its node, and why no devices come,
+        empty if they do.
+
+        ``vertical``: id of a vertical group. Only its nodes count then.
+        """
 
     def misfits(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """By uid of a pod: why the node that was chosen for it, by uid, can have it no more. Those that it suits are
-        left out."""
+        """Return by uid of a pod why its chosen node no longer fits, without pods with a node that
+        fits.
+
+        ``chosen``: node by uid of a pod.
+        """
 
     def provided(self, nodes: Collection[str]) -> set[str]:
-        """Uids of pods whose devices are all in the slices of these nodes and idle."""
+        """Return the uids of pods with all devices idle in the slices of these nodes."""
 
     def not_triggered(self, since: float) -> set[str]:
-        """Uids of pods for which Cluster Autoscaler adds nothing, as it said after a moment (epoch seconds)."""
+        """Return the uids of pods for which Cluster Autoscaler has reported since a moment that it
+        adds nothing.
+
+        ``since``: seconds since the epoch.
+        """
 
 
 class NodeView(t.Protocol):
-    """What is on a node; ``cluster.Cluster`` is one."""
+    """The view of a node. ``cluster.Cluster`` implements it."""
 
     def devices(self, node: str) -> Iterator[tuple[str, bool]]:
-        """(model, in use) of each device."""
+        """Yield (model, in use) of each device."""
 
     def pods_of(self, node: str) -> Sequence[str]:
-        """Pods that a removal would kill, as namespace/name: those of a DaemonSet and static ones belong to the node.
-        Raises ApiError."""
+        """Return the pods that a removal of the node would end, as namespace/name.
+
+        Pods of a DaemonSet and static pods belong to the node. Raises ApiError.
+        """
 
 
 class Asking(t.Protocol):
-    """Who writes down which pods wait on which nodes; ``requests.RequestWriter`` is one."""
+    """The writer of requests for devices. ``requests.RequestWriter`` implements it."""
 
     def ask(self, placements: Iterable[Placement], until: float) -> None:
-        """The nodes of these placements shall have devices for their pods, until a moment (epoch seconds)."""
+        """Request devices for pods on the nodes of the placements.
+
+        ``until``: when the request expires, in seconds since the epoch.
+        """
 
     def withdraw(self, pods: Iterable[str]) -> None:
-        """Nothing is wanted any more for these pods (uids)."""
+        """Withdraw the requests for these pods (uids)."""
 
 
 class Marks(t.Protocol):
-    """Who writes on nodes and requests; ``requests.RequestWriter`` is one."""
+    """The writer of marks on nodes and requests. ``requests.RequestWriter`` implements it."""
 
     def return_idle(self, node: str, moment: float) -> None:
-        """Devices of a node that have been idle since before a moment (epoch seconds) need not stay there."""
+        """Allow the return of a node's devices that have been idle since before ``moment`` (epoch
+        seconds).
+        """
 
     def keep_node(self, node: str) -> None:
-        """Have Cluster Autoscaler leave a node alone."""
+        """Make Cluster Autoscaler leave a node alone."""
 
     def free_node(self, node: str) -> None:
-        """It may ask for the node again."""
+        """Allow Cluster Autoscaler to request the node's removal again."""
 
     def remove_node(self, node: str) -> None:
-        """Write down that it is being removed."""
+        """Mark a node as being removed."""
 
     def note_removed(self, node: str) -> None:
-        """Write down that it is switched off, and its Node object still there."""
+        """Mark a node as switched off, while its Node object still exists."""
 
     def return_node(self, node: str) -> bool:
-        """One that was switched off runs again, and may have pods. False when that has to be tried again."""
+        """Allow pods on a node again that was switched off and runs again.
+
+        Return False if this must be tried again.
+        """
 
     def marked_nodes(self) -> dict[str, str]:
-        """What was written on nodes, by name."""
+        """Return the marks on nodes, by name."""

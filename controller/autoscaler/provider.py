@@ -1,10 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The provider without gRPC: two kinds of groups, vertical ones that never own a node and those of the real nodes.
+"""The provider without gRPC.
 
-Cluster Autoscaler takes the spec of a group without nodes from us, always; so the vertical group shows the most that a
-node could have, and nothing of it is ever cached from a real node. Source: Cluster Autoscaler 1.36.1,
+It has vertical groups, which never own a node, and the groups of the real nodes.
+
+Cluster Autoscaler always takes the node template of a group without nodes from the provider. So the
+template of a vertical group has the most devices that a node could have, and Cluster Autoscaler
+never caches a real node instead. Source: Cluster Autoscaler 1.36.1,
 ``processors/nodeinfosprovider/mixed_nodeinfos_processor.go``.
 """
 
@@ -42,14 +45,17 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.autosca
 log = logging.getLogger("composable.infra")
 Json = dict[str, t.Any]
 Told = tuple[str, int, int, str]
-# Events of the last so many seconds are looked at for pods that Cluster Autoscaler adds nothing for.
+# Seconds of past Events that are read for pods for which Cluster Autoscaler adds nothing.
 UNTRIGGERED_SECONDS = 60.0
 
 
 class Provider:
-    """One for a process. Methods raise Refused, and ApiError when the cluster cannot be written.
+    """The provider of a process.
 
-    ``providers_every``: seconds between two looks at what the providers of nodes have under way.
+    Methods raise Refused, and ApiError if the cluster cannot be written.
+
+    ``providers_every``: seconds between two requests for the pending orders of the providers of
+    nodes.
     """
 
     providers_every = 5.0
@@ -60,7 +66,7 @@ class Provider:
         providers: dict[str, NodeProvider] = {
             group.id: provider_of(group, cluster.client, self._registered(group)) for group in config.nodes}
         writer, self.orders = RequestWriter(cluster.client, cluster.state), NodeOrders(providers)
-        now = cluster.state.now  # the controllers compare what is written with theirs
+        now = cluster.state.now  # The controllers compare written times with their own clock.
         self.scale_ups = ScaleUps(cluster, writer, self.options, self.orders, config.provision_timeout, measurements,
                                   now)
         self.scale_downs = ScaleDowns(cluster.groups, cluster, writer, providers, config.scale_down, measurements, now)
@@ -72,7 +78,10 @@ class Provider:
         return lambda: self._groups.registered(group)
 
     def refresh(self) -> None:
-        """Before every loop of Cluster Autoscaler. Raises Refused while cluster or CDI Manager are not read."""
+        """Prepare for a loop of Cluster Autoscaler.
+
+        Raises Refused until cluster and CDI Manager were read.
+        """
         self._cluster.require_ready()
         self._resume()
         self._groups.look()
@@ -87,14 +96,20 @@ class Provider:
                 self._resumed = True
 
     def step(self) -> None:
-        """What time brings. Asks no provider of nodes. Raises ApiError; nothing is lost by that."""
+        """Continue the open scale-ups and scale-downs, without calls to providers of nodes.
+
+        Raises ApiError. The next step then repeats the work.
+        """
         if self._cluster.may_act():
             self._resume()
             self.scale_ups.step()
             self.scale_downs.step()
 
     def serve_nodes(self) -> None:
-        """Ask the providers of nodes for what was decided, in a thread that may wait for them. Raises ApiError."""
+        """Order and remove nodes by the providers of nodes, which may take long.
+
+        Raises ApiError.
+        """
         if not self._cluster.may_act():
             return
         self._resume()
@@ -105,12 +120,12 @@ class Provider:
             self.scale_downs.remove()
 
     def serve_untriggered(self) -> None:
-        """Devices for pods that Cluster Autoscaler adds nothing for. Raises ApiError."""
+        """Attach devices for pods for which Cluster Autoscaler adds nothing. Raises ApiError."""
         if self._cluster.may_act():
             self.scale_ups.serve_untriggered(self._cluster.state.now() - UNTRIGGERED_SECONDS)
 
     def options(self) -> tuple[NodeOption, ...]:
-        """Which nodes can be added, by what the providers said last."""
+        """Return the nodes that can be added, by the last answers of the providers."""
         found = []
         for group in self._config.nodes:
             if (coming := self.orders.ahead(group.id)) is None:
@@ -121,34 +136,45 @@ class Provider:
         return tuple(found)
 
     def groups(self) -> list[Told]:
-        """(id, smallest and largest size, what is said of it) of each group."""
+        """Return (id, smallest size, largest size, description) of each group."""
         vertical = [self._told_vertical(group) for group in self._vertical.values()]
         return vertical + [self._told(group) for group in self._groups.groups.values()]
 
     def _told_vertical(self, group: VerticalGroup) -> Told:
-        """As large as what fabric and providers can still give; that is nodes at most, whatever they take."""
+        """Describe a vertical group.
+
+        Its largest size is what fabric and providers can still add.
+        """
         target = self.scale_ups.target(group.id)
         left = self._cluster.free_devices() + sum(option.room for option in self.options())
         return group.id, 0, min(group.max_size, target + left), "devices of the fabric, or a node"
 
     def _told(self, group: NodeGroup) -> Told:
-        """Full: it never grows by Cluster Autoscaler, since its real nodes would be its template."""
+        """Describe a group of real nodes.
+
+        Its largest size is its size, so Cluster Autoscaler never grows it.
+
+        Otherwise its real nodes would be its template.
+        """
         size = self._groups.size(group)
         return group.id, min(group.min_size, size), max(size, 1), "real nodes"
 
     def group_of(self, node: str) -> Told | None:
-        """The group of a node; None for one that is not ours, or left out for now."""
+        """Return the description of a node's group, None if the node has no group, or is left out.
+        """
         group = self._groups.of_node(node)
         return self._told(group) if group else None
 
     def target_size(self, group: str) -> int:
-        """Of a group; during the call that raised it already the new one."""
+        """Return the target size of a group. During a call that raises it, this is the new size."""
         if group in self._vertical:
             return self.scale_ups.target(group)
         return self._groups.size(self._node_group(group))
 
     def increase(self, group: str, delta: int) -> None:
-        """Raise the target of a vertical group, and begin to serve the pods that wait."""
+        """Raise the target of a vertical group by ``delta`` (positive), and start to serve waiting
+        pods.
+        """
         if delta < 1:
             raise Refused(Kind.INVALID_ARGUMENT, f"delta {delta} must be positive")
         if group not in self._vertical:
@@ -157,7 +183,8 @@ class Provider:
         self.scale_ups.increase(group, delta)
 
     def decrease(self, group: str, delta: int) -> None:
-        """``delta`` is negative: so many are not waited for any more."""
+        """Lower the target of a vertical group by ``delta`` (negative), and wait for fewer nodes.
+        """
         if delta >= 0:
             raise Refused(Kind.INVALID_ARGUMENT, f"delta {delta} must be negative")
         if group not in self._vertical:
@@ -165,9 +192,10 @@ class Provider:
         self.scale_ups.decrease(group, -delta)
 
     def delete(self, group: str, nodes: Sequence[tuple[str, str]]) -> None:
-        """Nodes by (name, providerID). Those of a vertical group are instances that could not be created.
+        """Delete nodes of a group. ``nodes``: (name, providerID) of each.
 
-        Raises Refused for a node whose providerID is another by now: its name is that of another machine.
+        Nodes of a vertical group are instances that could not be created. Raises Refused if a node
+        has another providerID now, because another machine has its name.
         """
         if group in self._vertical:
             strange = self.scale_ups.drop(group, [provider_id for _name, provider_id in nodes])
@@ -184,18 +212,18 @@ class Provider:
         self.scale_downs.delete(found, [name for name, _provider_id in nodes])
 
     def running(self, group: str) -> list[tuple[str, bool]]:
-        """(providerID, leaves) of each node of a group; a vertical group has none."""
+        """Return (providerID, leaves) of each node of a group. A vertical group has none."""
         if group in self._vertical:
             return []
         return [(str((raw.get("spec") or {}).get("providerID") or ""), raw["metadata"]["name"] in self._groups.leaving)
                 for raw in self._groups.members(self._node_group(group))]
 
     def failed(self, group: str) -> list[tuple[str, str, int, str]]:
-        """(id, code, class, reason) of each instance that could not be created."""
+        """Return (id, code, class, reason) of each instance that could not be created."""
         return self.scale_ups.failed(group) if group in self._vertical else []
 
     def template(self, group: str) -> Json:
-        """A node as a new one would be."""
+        """Return the Node that a new node of the group would be."""
         if vertical := self._vertical.get(group):
             there = [raw for raw in self._cluster.state.nodes.each()
                      if vertical.selector.items() <= (raw["metadata"].get("labels") or {}).items()]

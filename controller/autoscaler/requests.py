@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every write of the provider to the cluster: on ComposabilityRequests which pods wait on their nodes and that idle
-devices may go, and on nodes that they stay or leave."""
+"""All writes of the provider to the cluster.
+
+A ComposabilityRequest gets the pods that wait on its node, and the permission to return idle
+devices. A Node gets a mark that it stays or leaves.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +31,33 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.c
 
 Json = dict[str, t.Any]
 Change = Callable[[tuple[ScaleUpEntry, ...]], Iterable[ScaleUpEntry]]
-# Cluster Autoscaler leaves a node alone that has it (FAQ, "How can I prevent Cluster Autoscaler from scaling down").
+# Cluster Autoscaler does not remove a node with it (FAQ, "How can I prevent Cluster Autoscaler from
+# scaling down").
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-# By whom it was written, and that a node is being removed: so that a restart goes on with it.
+# Our mark on a node that is kept or being removed, so that a restarted process continues.
 SCALE_DOWN = "composable.infra/scale-down"
 KEPT, REMOVING, REMOVED = "kept", "removing", "removed"
-# Cluster Autoscaler's, on a node that it has drained (utils/taints/taints.go).
+# Cluster Autoscaler's taint on a node that it has drained (utils/taints/taints.go).
 HARD = "ToBeDeletedByClusterAutoscaler"
-# Its field manager: by default the name of its program.
+# Cluster Autoscaler's field manager, by default the name of its program.
 AUTOSCALER = "cluster-autoscaler"
 ATTEMPTS = 5
 
 
 class RequestWriter:
-    """Methods raise the kube layer's errors; a ComposabilityRequest that somebody else changed is read anew."""
+    """Write requests and marks. Methods raise the errors of the API client.
+
+    A ComposabilityRequest that another client changed is read again.
+    """
 
     def __init__(self, client: Client, state: ClusterState) -> None:
         self._client, self._state = client, state
 
     def ask(self, placements: Iterable[Placement], until: float) -> None:
-        """The nodes of these placements shall have devices for their pods, until a moment (epoch seconds)."""
+        """Request devices for pods on the nodes of the placements.
+
+        ``until``: when the request expires, in seconds since the epoch.
+        """
         for placement in placements:
             for claim, models in placement.needs.items():
                 for model, count in models.items():
@@ -55,7 +65,7 @@ class RequestWriter:
                     self._change(placement.node, model, functools.partial(_with, entry))
 
     def withdraw(self, pods: Iterable[str]) -> None:
-        """Nothing is wanted any more for these pods (uids)."""
+        """Withdraw the requests for these pods (uids)."""
         gone = set(pods)
         for raw in self._state.requests.by("scale up", True):
             if gone & {entry.pod for entry in read_scale_up(raw)}:
@@ -64,31 +74,34 @@ class RequestWriter:
                              lambda old: (entry for entry in old if entry.pod not in gone))
 
     def return_idle(self, node: str, moment: float) -> None:
-        """Devices of a node that have been idle since before a moment (epoch seconds) need not stay there."""
+        """Allow the return of a node's devices that have been idle since before ``moment`` (epoch
+        seconds).
+        """
         for raw in self._state.requests.by("node", node) if node else ():
             body = {"metadata": {"annotations": {RETURN_IDLE: return_idle_text(moment)}}}
             self._patch(raw["metadata"]["name"], body)
 
     def keep_node(self, node: str) -> None:
-        """Have Cluster Autoscaler leave a node alone."""
+        """Make Cluster Autoscaler leave a node alone."""
         self._annotate_node(node, {SCALE_DOWN_DISABLED: "true", SCALE_DOWN: KEPT})
 
     def free_node(self, node: str) -> None:
-        """Cluster Autoscaler may ask for it again."""
+        """Allow Cluster Autoscaler to request the node's removal again."""
         self._annotate_node(node, {SCALE_DOWN_DISABLED: None, SCALE_DOWN: None})
 
     def remove_node(self, node: str) -> None:
-        """Write down that it is being removed."""
+        """Mark a node as being removed."""
         self._annotate_node(node, {SCALE_DOWN: REMOVING})
 
     def note_removed(self, node: str) -> None:
-        """Write down that it is switched off, and its Node object still there."""
+        """Mark a node as switched off, while its Node object still exists."""
         self._annotate_node(node, {SCALE_DOWN: REMOVED})
 
     def return_node(self, node: str) -> bool:
-        """Take from a node that was switched off and runs again what Cluster Autoscaler put there to keep pods off.
+        """Remove Cluster Autoscaler's taint and cordon from a node that was switched off and runs
+        again.
 
-        A cordon of somebody else stays. Return False if the node was changed meanwhile.
+        Another client's cordon stays. Return False if the node was changed meanwhile.
         """
         try:
             raw = self._client.get_whole(NODES, node)
@@ -103,7 +116,10 @@ class RequestWriter:
         return True
 
     def marked_nodes(self) -> dict[str, str]:
-        """What was written on nodes, by name: read from the API server, since annotations are not watched."""
+        """Return the marks on nodes, by name.
+
+        Read the API server, since annotations are not watched.
+        """
         found = {raw["metadata"]["name"]: cohdi.annotation(raw, SCALE_DOWN) for raw in self._client.list(NODES).items}
         return {name: text for name, text in found.items() if text}
 
@@ -137,7 +153,7 @@ class RequestWriter:
         return True
 
     def _request(self, node: str, model: str) -> Json | None:
-        """The one that the scaler sets the size of."""
+        """Return the request for which the scaler sets the size, None for none."""
         found = [raw for raw in self._state.requests.by("node", node)
                  if raw["spec"]["resource"]["model"] == model and not raw["metadata"].get("deletionTimestamp")]
         return min(found, key=lambda raw: str(raw["metadata"]["name"]), default=None)
@@ -155,7 +171,7 @@ class RequestWriter:
 
 
 def _is_its_cordon(node: Json) -> bool:
-    """Whether Cluster Autoscaler cordoned a node, by the API server's record of who wrote the field."""
+    """Return whether Cluster Autoscaler cordoned a node, by the managed fields."""
     return any(str(entry.get("manager") or "").startswith(AUTOSCALER)
                and "f:unschedulable" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
                for entry in node["metadata"].get("managedFields") or ())

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that Cluster Autoscaler wants to delete: they go, devices first, or they stay and their idle devices go.
+"""Handle the nodes that Cluster Autoscaler wants to delete.
 
-It drains before it asks. A node that stays is refused and annotated: refused alone it would be asked for every 20 s.
-Source: Cluster Autoscaler 1.36.1, ``core/scaledown/actuation``.
+A node is removed after its devices, or the node stays and its idle devices are returned. Cluster
+Autoscaler drains before it calls. A node that stays is refused and annotated, since Cluster
+Autoscaler would repeat a refused call every 20 s. Source: Cluster Autoscaler 1.36.1,
+``core/scaledown/actuation``.
 """
 
 from __future__ import annotations
@@ -34,13 +36,17 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.autoscal
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 log = logging.getLogger("composable.infra")
-# Written by Cluster Autoscaler on a node that it does not need: the value says since when (utils/taints/taints.go).
+# Cluster Autoscaler's taint on a node that it does not need. The value is the time
+# (utils/taints/taints.go).
 CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 Json = dict[str, t.Any]
 
 
 class ScaleDowns:
-    """One for a process. Thread-safe; no lock is held while a provider of nodes is asked."""
+    """The scale-downs of a process. Thread-safe.
+
+    No lock is held during a call to a provider of nodes.
+    """
 
     def __init__(self, groups: NodeGroups, view: NodeView, marks: Marks, providers: Mapping[str, NodeProvider],
                  policy: ScaleDownPolicy, measurements: Measurements, clock: Callable[[], float] = time.time) -> None:
@@ -54,7 +60,7 @@ class ScaleDowns:
         self.watts: Counter[str] = Counter()
 
     def resume(self) -> None:
-        """Go on with what an earlier process wrote on the nodes. Raises ApiError."""
+        """Continue the work that an earlier process marked on the nodes. Raises ApiError."""
         with self._lock:
             for name, mark in self._marks.marked_nodes().items():
                 if mark in (REMOVING, REMOVED):
@@ -65,10 +71,11 @@ class ScaleDowns:
                     self._kept[name] = group.id
 
     def delete(self, group: NodeGroup, names: Collection[str]) -> None:
-        """Begin to remove nodes: all of them, or none.
+        """Start to remove all of these nodes, or none.
 
-        Raises Refused when one of them stays, with the reason of each that does: Cluster Autoscaler takes its taint
-        from all nodes of a call that was refused. Raises ApiError when one cannot be marked; none goes then.
+        Raises Refused if a node stays, with the reason for each such node. Cluster Autoscaler then
+        removes its taint from all nodes of the call. Raises ApiError if a node cannot be marked.
+        Then no node is removed.
         """
         with self._lock:
             self._groups.look()
@@ -87,7 +94,7 @@ class ScaleDowns:
         raise Refused(Kind.FAILED_PRECONDITION, "; ".join(decision.reason for decision in kept.values()))
 
     def _decide(self, group: NodeGroup, names: Sequence[str]) -> dict[str, ScaleDownDecision]:
-        """For each node, as it is when those before it are gone."""
+        """Return the decision for each node, as if the nodes before it were gone."""
         found: dict[str, ScaleDownDecision] = {}
         for name in names:
             gone = sum(decision.remove for decision in found.values())
@@ -102,7 +109,7 @@ class ScaleDowns:
                          self._providers[group.id].removable(name), group.watts)
 
     def _begin(self, names: Collection[str]) -> None:
-        """What is marked on all of them is remembered by a restart; so all are marked before one goes."""
+        """Mark all nodes before one is removed, so that a restarted process knows all of them."""
         try:
             for name in names:
                 self._marks.remove_node(name)
@@ -125,8 +132,11 @@ class ScaleDowns:
                  decision.watts)
 
     def step(self) -> None:
-        """Let kept nodes be asked for again that are in use, and have the idle devices go of nodes that Cluster
-        Autoscaler does not need. Raises ApiError."""
+        """Follow the nodes that leave, unmark kept nodes in use, and return unneeded nodes' idle
+        devices.
+
+        Raises ApiError.
+        """
         with self._lock:
             for name in sorted(self._groups.leaving):
                 self._follow(name)
@@ -139,8 +149,10 @@ class ScaleDowns:
                     self._heed_hint(raw)
 
     def _follow(self, name: str) -> None:
-        """A node that goes is gone with its Node object, or switched off; a machine that was can be switched on again,
-        and its node is one of the others then."""
+        """Notice that a leaving node is gone, or is switched off, or runs again.
+
+        A machine that was switched off may be switched on again. Its node then counts as any other.
+        """
         raw = self._groups.node(name)
         if raw is None:
             log.info("NodeRemoved node %s", name)
@@ -157,7 +169,10 @@ class ScaleDowns:
             self._told_to_go.discard(name)
 
     def remove(self) -> None:
-        """Have those nodes removed on which nothing is left. Asks providers, which may take long. Raises ApiError."""
+        """Remove the leaving nodes that have no devices and no pods. Providers may take long.
+
+        Raises ApiError.
+        """
         with self._lock:
             leaving = [(name, group) for name in sorted(self._groups.leaving - self._groups.away)
                        if (group := self._groups.group_now(name))]
@@ -166,7 +181,10 @@ class ScaleDowns:
                 self._shrink(group, name)
 
     def _is_empty(self, name: str) -> bool:
-        """No device and no pod is left: pods that Cluster Autoscaler evicted may take their time, and others come."""
+        """Return whether the node has no device and no pod.
+
+        Evicted pods may take time to end, and new pods may come.
+        """
         if any(True for _device in self._view.devices(name)):
             self._marks.return_idle(name, self._clock())
             return self._wait(name, "its devices are not back yet")
@@ -190,7 +208,10 @@ class ScaleDowns:
             self._told_to_go.add(name)
 
     def _heed_hint(self, raw: Json) -> None:
-        """The soft taint comes before the drain: by then nobody needs what is idle there."""
+        """Return the node's idle devices when Cluster Autoscaler sets its soft taint.
+
+        The soft taint comes before the drain. From then on no pod needs the idle devices.
+        """
         name = raw["metadata"]["name"]
         since = next((str(taint.get("value")) for taint in (raw.get("spec") or {}).get("taints") or ()
                       if taint.get("key") == CANDIDATE), "")

@@ -1,12 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Cluster Autoscaler asked of a vertical group: begun within its call, finished in the background, told as it
-understands it.
+"""Scale-ups of vertical groups.
 
-It packs the pods onto an imagined node while the target is up, and asks no second time; so the target goes up within
-the call and comes down when the devices are in the slices. What fails after the call is an instance that could not be
-created, with our reason. Source: Cluster Autoscaler 1.36.1, ``core/scaleup`` and ``clusterstate/clusterstate.go``.
+A call of Cluster Autoscaler starts them, and they end in the background.
+
+While the target is up, Cluster Autoscaler plans the pods onto an imagined node, and does not call
+again. So the target rises within the call, and falls when the devices are in the slices. A failure
+after the call is reported as an instance that could not be created, with our reason. Source:
+Cluster Autoscaler 1.36.1, ``core/scaleup`` and ``clusterstate/clusterstate.go``.
 """
 
 from __future__ import annotations
@@ -33,17 +35,18 @@ NOBODY = ("no pod waits for a device or a node. A ProvisioningRequest is not ser
           "pods; create the pods instead")
 # Nodes on which a pod's devices may fail to come before its scale-up fails.
 MOST_NODES = 8
-# Seconds for which what failed is told when nobody takes notice.
+# Seconds for which a failure is reported if Cluster Autoscaler does not react.
 TOLD_SECONDS = 1800.0
 
 
 @dataclass(slots=True)
 class ScaleUp:
-    """One call. ``delta``: maximum-spec nodes that it asked for; ``pods``: names of the pods that it serves, by uid.
+    """One call. Times are seconds since the epoch.
 
-    ``orders``: of nodes that it waits for; ``moves``: how often a pod was planned anew; ``why``: what stands in the way
-    of a pod. ``failed``: (code, class, reason) once it cannot be served; ``ended``: when that was. Times are seconds
-    since the epoch.
+    ``delta``: requested nodes of the largest size. ``pods``: names of the pods that the call
+    serves, by uid. ``orders``: orders of nodes that the call waits for. ``moves``: number of new
+    plans by pod. ``why``: the problem of a pod, by uid. ``failed``: (code, class, reason) once the
+    call cannot be served. ``ended``: when it failed.
     """
 
     number: int
@@ -58,17 +61,19 @@ class ScaleUp:
     ended: float = 0.0
 
     def instances(self) -> list[str]:
-        """Ids of the instances that could not be created."""
+        """Return the ids of the instances that could not be created."""
         return [f"composable-infra://{self.group}/{self.number}-{i}" for i in range(self.delta)] if self.failed else []
 
 
 class ScaleUps:
-    """All calls that are not finished. Thread-safe. ``options``: which nodes can be added now; ``orders``: of whom they
-    are ordered. ``timeout``: seconds in which what a call began must come. ``judged_every``: seconds between two looks
-    whether the nodes that were chosen still suit their pods.
+    """The open calls. Thread-safe.
 
-    One call or step at a time decides and writes, under the lock. Whoever only reads takes no lock: the tuple of calls
-    is replaced whole, so a slow API server delays no reader.
+    ``options``: returns the nodes that can be added now. ``orders``: places orders of nodes.
+    ``timeout``: seconds in which the devices and nodes of a call must come. ``judged_every``:
+    seconds between two checks whether the chosen nodes still fit their pods.
+
+    Only one call or step at a time decides and writes, under the lock. Readers need no lock,
+    because the tuple of calls is replaced as a whole. So a slow API server delays no reader.
     """
 
     judged_every = 2.0
@@ -84,7 +89,10 @@ class ScaleUps:
         self._judged = -math.inf
 
     def resume(self, groups: Iterable[str]) -> None:
-        """Go on with what an earlier process wrote down: the pods of each vertical group count as one call."""
+        """Continue the work of an earlier process.
+
+        The pods of each vertical group count as one call.
+        """
         with self._lock:
             for group in groups:
                 left = {uid: uid for uid in self._view.asked(group) if self._view.is_waiting(uid)}
@@ -92,21 +100,20 @@ class ScaleUps:
                     self._record(group, 1).pods.update(left)
 
     def target(self, group: str) -> int:
-        """The target size of a group."""
+        """Return the target size of a group."""
         return sum(each.delta for each in self._open if each.group == group)
 
     def failed(self, group: str) -> list[tuple[str, str, int, str]]:
-        """(id, code, class, reason) of each instance that could not be created."""
+        """Return (id, code, class, reason) of each instance that could not be created."""
         return [(name, *failed) for each in self._open if each.group == group and (failed := each.failed)
                 for name in each.instances()]
 
     def increase(self, group: str, delta: int) -> None:
-        """Begin to serve the pods that wait, by the nodes that the group stands for.
+        """Start to serve the waiting pods on the nodes of a group, or on new nodes.
 
-        Raises Refused, with the reasons of all of them, when none can be served, and when no pod waits. Otherwise
-        Cluster Autoscaler would tell a ProvisioningRequest that it is provisioned, and nothing would be attached.
-
-        A call that comes again finds nothing left to begin and joins what is under way.
+        Raises Refused with all reasons if no pod can be served, and if no pod waits. Otherwise
+        Cluster Autoscaler would report a ProvisioningRequest as provisioned, though nothing is
+        attached. A repeated call finds nothing new to start and joins the open calls.
         """
         with self._lock:
             self._view.require_ready()
@@ -138,7 +145,8 @@ class ScaleUps:
         self._open = tuple(each for each in self._open if each is not record)
 
     def _begin(self, plan: ScaleUpPlan) -> None:
-        for placement in plan.attaches:  # told before it is written, since the controller attaches at once then
+        # Log before the write, because the controller then attaches at once.
+        for placement in plan.attaches:
             log.info("AttachDecided pod %s/%s: node %s: %s", placement.pod.namespace, placement.pod.name,
                      placement.node, placement.reason)
         self._writer.ask(plan.attaches, self._clock() + self._timeout)
@@ -147,7 +155,10 @@ class ScaleUps:
         self._measurements.count("decisions_total", len(plan.refused), decision="refuse")
 
     def drop(self, group: str, ids: Collection[str]) -> list[str]:
-        """Cluster Autoscaler deletes instances that could not be created; the ids that are none of these."""
+        """End the calls of failed instances that Cluster Autoscaler deletes.
+
+        Return the unknown ids.
+        """
         with self._lock:
             known = {name: each for each in self._open if each.group == group for name in each.instances()}
             for name in ids:
@@ -156,7 +167,10 @@ class ScaleUps:
             return [name for name in ids if name not in known]
 
     def decrease(self, group: str, count: int) -> None:
-        """Cluster Autoscaler waits no longer: the oldest calls end. Raises Refused for more than were asked."""
+        """End the oldest calls, because Cluster Autoscaler waits no longer.
+
+        ``count``: number of instances. Raises Refused if it is more than the target.
+        """
         with self._lock:
             if count > self.target(group):
                 raise Refused(Kind.INVALID_ARGUMENT, f"group {group} has a target of {self.target(group)}")
@@ -170,7 +184,7 @@ class ScaleUps:
             self._withdraw_unshared(record)
 
     def _withdraw_unshared(self, record: ScaleUp) -> None:
-        """Devices and nodes that another call waits for, too, stay wanted."""
+        """Withdraw the devices and nodes of a call that no other call waits for."""
         self._withdraw_orders(record)
         others = {uid for each in self._open if not each.failed for uid in each.pods}
         self._writer.withdraw([uid for uid in record.pods if uid not in others])
@@ -180,7 +194,10 @@ class ScaleUps:
         self._orders.withdraw([order for order in record.orders if order not in wanted])
 
     def step(self) -> None:
-        """Look how far each call is. Raises ApiError when something could not be written; the next step does it."""
+        """Check the progress of each call. Raises ApiError if a write fails.
+
+        The next step repeats it.
+        """
         with self._lock:
             asked, misfits = self._look()
             provided = self._view.provided({node for node, _error in asked.values()}) - misfits
@@ -191,8 +208,12 @@ class ScaleUps:
                     self._close(record)
 
     def _look(self) -> tuple[dict[str, tuple[str, str]], set[str]]:
-        """By uid of a pod that devices were asked for: its node, and why that will not do. And which of them the node
-        has no room for any more: where no call waits for such a pod, it waits for the next one."""
+        """Return (requests, misfits).
+
+        Requests map the uid of a pod with a request for devices to its node, and why the node does
+        not work, empty if it works. Misfits are the pods that no longer fit on their node. If no
+        call waits for such a pod, its request is withdrawn, and the next call plans the pod.
+        """
         asked = self._view.asked()
         if self._clock() - self._judged >= self.judged_every:
             self._judged = self._clock()
@@ -224,7 +245,9 @@ class ScaleUps:
             self._fail(record, "NoNode", OUT_OF_RESOURCES, self._said(record, left))
 
     def _move(self, record: ScaleUp, broken: Mapping[str, tuple[str, str]]) -> None:
-        """Pods whose devices cannot be attached where they were asked for are planned anew."""
+        """Withdraw the requests for pods with devices that cannot be attached, so that the pods are
+        planned again.
+        """
         for uid, (node, error) in broken.items():
             record.moves[uid] = record.moves.get(uid, 0) + 1
             record.why[uid] = f"pod {record.pods[uid]} on node {node}: {error}"
@@ -233,7 +256,7 @@ class ScaleUps:
             self._misfits = {uid: why for uid, why in self._misfits.items() if uid not in broken}
 
     def _plan_again(self, record: ScaleUp, uids: set[str]) -> None:
-        """A node that was ordered may have come, and a device may have come back."""
+        """Plan pods without a node again. A node may have come, or a device may have returned."""
         waiting = self._view.waiting(uids) if uids else ()
         plan = self._view.plan(waiting, self._options(), record.group) if waiting else ScaleUpPlan()
         if plan.attaches:
@@ -253,7 +276,12 @@ class ScaleUps:
         return "; ".join(dict.fromkeys(told)) or f"waiting for devices of {', '.join(sorted(record.pods.values()))}"
 
     def serve_untriggered(self, since: float) -> int:
-        """Pods that Cluster Autoscaler adds nothing for get devices where that alone serves them; how many did."""
+        """Attach devices for pods for which Cluster Autoscaler adds nothing.
+
+        Return the number of pods.
+
+        Serve only pods that need nothing but devices. ``since``: seconds since the epoch.
+        """
         uids = self._view.not_triggered(since)
         with self._lock:
             waiting = self._view.waiting(uids) if uids else ()
@@ -263,7 +291,7 @@ class ScaleUps:
 
 
 def reasons(plan: ScaleUpPlan) -> str:
-    """Why no pod of a plan is served, in a sentence; equal reasons are told once."""
+    """Return why no pod of a plan is served, in a sentence. Equal reasons are joined."""
     by_reason: dict[str, list[str]] = {}
     for pod, reason in plan.refused.items():
         by_reason.setdefault(reason, []).append(f"{pod.namespace}/{pod.name}")

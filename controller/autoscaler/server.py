@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The gRPC server: TLS with client certificates, or plaintext where somebody says so by name."""
+"""The gRPC server. It uses TLS with client certificates, or plaintext if an option requests it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ STOP_SECONDS = 2.0
 
 
 class Certificates:
-    """Files of the server's certificate and key and of the authority of its clients; read anew when they change.
+    """The files of the server's certificate and key, and of the CA of its clients.
 
-    Raises BadConfig when they cannot be read at the beginning.
+    They are read again after a change.
+
+    Raises BadConfig if they cannot be read at the start.
     """
 
     def __init__(self, certificate: str, key: str, client_ca: str) -> None:
@@ -29,7 +31,10 @@ class Certificates:
         self._last = self._read()
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Asks clients for a certificate and verifies it; what was renewed counts from the next connection on."""
+        """Return credentials that require and verify client certificates.
+
+        Renewed files take effect at the next connection.
+        """
         found: grpc.ServerCredentials = grpc.dynamic_ssl_server_credentials(
             self._configuration(), self._renewed, require_client_authentication=True)
         return found
@@ -41,7 +46,10 @@ class Certificates:
         return found
 
     def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """None: as before. Files that are being replaced are looked at again by the next connection."""
+        """Return the new configuration, None to keep the current one.
+
+        Files that are being replaced are read again at the next connection.
+        """
         try:
             found = self._read()
         except BadConfig:
@@ -63,7 +71,10 @@ class Certificates:
 
 
 class Server:
-    """``port``: the one that it listens on. Raises BadConfig when the address cannot be used."""
+    """The server. ``port``: the port on which it listens.
+
+    Raises BadConfig if the address cannot be used.
+    """
 
     def __init__(self, address: str, answers: ProviderService, certificates: Certificates | None) -> None:
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(THREADS, "grpc"),
@@ -76,9 +87,9 @@ class Server:
             raise BadConfig(f"--address: {address!r} cannot be listened on") from None
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Start to answer."""
         self._server.start()
 
     def stop(self) -> None:
-        """End calls that are under way after a moment."""
+        """Stop. Calls in flight may take STOP_SECONDS more."""
         self._server.stop(STOP_SECONDS).wait()

@@ -1,8 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cluster Autoscaler's calls as gRPC has them. Each answer says what it makes of it; the source is its tag
-cluster-autoscaler-1.36.1, ``cloudprovider/externalgrpc`` and ``clusterstate``."""
+"""Cluster Autoscaler's gRPC calls. The docstrings say how Cluster Autoscaler uses each answer.
+
+Source: its tag cluster-autoscaler-1.36.1, ``cloudprovider/externalgrpc`` and ``clusterstate``.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,23 @@ from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import 
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 
 log = logging.getLogger("composable.infra")
-# It asks for the label once, and a node with it and without a GPU is never ready: so this is on no node.
+# Cluster Autoscaler asks for the label once. A node with the label but without a GPU is never
+# ready, so no node has it.
 NO_LABEL = "composable.infra/label-of-no-node"
 RUNNING, CREATING, DELETING = 1, 2, 3
 
 
 class ProviderService:
-    """Answers. What is refused ends with a status code and our reason, which its events show."""
+    """Answer calls.
+
+    A refusal ends with a status code and our reason, which Cluster Autoscaler's events show.
+    """
 
     def __init__(self, provider: Provider, measurements: Measurements) -> None:
         self._provider, self._measurements = provider, measurements
 
     def methods(self) -> dict[str, Method]:
-        """The service's methods by name."""
+        """Return the service's methods by name."""
         found: dict[str, Callable[[t.Any], t.Any]] = {
             "NodeGroups": self._node_groups, "NodeGroupForNode": self._node_group_for_node,
             "GPULabel": lambda _request: _answer("GPULabel", label=NO_LABEL),
@@ -66,7 +72,10 @@ class ProviderService:
         raise AssertionError("abort raises")
 
     def _refresh(self, _request: t.Any) -> t.Any:
-        """An error here ends its loop, so that nothing is decided while the cluster is not read."""
+        """Refresh.
+
+        An error ends Cluster Autoscaler's loop, so it decides nothing until the cluster was read.
+        """
         self._provider.refresh()
         return _answer("Refresh")
 
@@ -74,7 +83,7 @@ class ProviderService:
         return _answer("NodeGroups", nodeGroups=[_group(*each) for each in self._provider.groups()])
 
     def _node_group_for_node(self, request: t.Any) -> t.Any:
-        """An empty id: the node is none of ours. A vertical group is never named."""
+        """Return a node's group. An empty id means no group. A vertical group is never returned."""
         found = self._provider.group_of(request.node.name)
         return _answer("NodeGroupForNode", nodeGroup=_group(*found) if found else _group("", 0, 0, ""))
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node as it would be: for Cluster Autoscaler as protobuf, for the planner as JSON."""
+"""Template nodes, as protobuf for Cluster Autoscaler and as JSON for the planner."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def template_node(name: str, shape: Shape, nodes: Iterable[Json], selector: Mapping[str, str] | None = None) -> Json:
-    """A Node object of this shape. What the shape leaves open is that of the largest of the real ``nodes``; labels are
-    those that all of them have, those of the group's selector, and those of the shape."""
+    """Return a Node object of this shape.
+
+    Values that the shape lacks are those of the largest of the real ``nodes``. Labels are those
+    that all of these nodes have, those of the group's selector, and those of the shape.
+    """
     there = list(nodes)
     offered = {"cpu": shape.cpu or _largest("cpu", there), "memory": shape.memory or _largest("memory", there),
                "pods": shape.pods, **{resource: str(n) for resource, n in shape.devices.items()}}
@@ -39,10 +42,12 @@ def template_node(name: str, shape: Shape, nodes: Iterable[Json], selector: Mapp
 
 
 def most_devices(state: ClusterState, nodes: Iterable[Json]) -> dict[str, int]:
-    """By extended resource that a DeviceClass serves: the most devices that the fabrics may attach to one of these
-    nodes, by the nodes' labels or ``max_devices_per_node``, and no more than there are.
+    """Return the most devices that the fabrics may attach to one of these nodes, by extended
+    resource.
 
-    A class that names models in its selectors, as CDI or product name, is served by these; any other by all.
+    Only extended resources of a DeviceClass count. The limit is that of the node's label or
+    ``max_devices_per_node``, and the number of devices that exist. A class that names models in its
+    selectors, as CDI or product name, is served by these models, any other class by all.
     """
     classes, limits = {raw["metadata"]["name"]: raw for raw in state.classes.list()}, _limits(state, list(nodes))
     found = {resource: max((n for model, n in limits.items() if model in _models(state, classes[name])), default=0)
@@ -51,8 +56,11 @@ def most_devices(state: ClusterState, nodes: Iterable[Json]) -> dict[str, int]:
 
 
 def existing_devices(state: ClusterState, wanted: Mapping[str, int]) -> dict[str, int]:
-    """The devices of a configured shape by extended resource, but no more than the fabrics have. What no DeviceClass
-    serves is left as it is, and what could not be counted."""
+    """Return the devices of a configured shape by extended resource, but no more than the fabrics
+    have.
+
+    A resource without a DeviceClass stays as it is. If devices could not be counted, all stay.
+    """
     if state.snapshot is None or state.snapshot.problems:
         return {**wanted}
     classes = {raw["metadata"]["name"]: raw for raw in state.classes.list()}
@@ -63,7 +71,7 @@ def existing_devices(state: ClusterState, wanted: Mapping[str, int]) -> dict[str
 
 
 def _existing(state: ClusterState) -> Counter[str]:
-    """Devices by model, free and attached ones."""
+    """Return the devices by model, free and attached."""
     found: Counter[str] = Counter()
     for (name, _fabric), n in (state.snapshot.free if state.snapshot else {}).items():
         found[name] += n
@@ -73,7 +81,7 @@ def _existing(state: ClusterState) -> Counter[str]:
 
 
 def _limits(state: ClusterState, nodes: list[Json]) -> dict[str, int]:
-    """By model: the most devices on one node."""
+    """Return the most devices on one node, by model."""
     there = _existing(state)
     found = {}
     for model in state.settings.models:
@@ -92,9 +100,10 @@ def _models(state: ClusterState, device_class: Json) -> set[str]:
 
 
 def marshalled(node: Json) -> bytes:
-    """The node as v1.Node protobuf, without the prefix that the API server's storage has.
+    """Return the node as v1.Node protobuf, without the prefix of the API server's storage.
 
-    Source: k8s.io/api/core/v1, generated.proto; Cluster Autoscaler 1.35 and later calls Unmarshal on it.
+    Source: ``k8s.io/api/core/v1``, generated.proto. Cluster Autoscaler 1.35 and later calls
+    Unmarshal on it.
     """
     message = node_pb2.Node()
     message.metadata.name = node["metadata"]["name"]
@@ -111,7 +120,7 @@ def marshalled(node: Json) -> bytes:
 
 
 def _largest(resource: str, nodes: Iterable[Json]) -> str:
-    """The largest amount that a node offers, as it writes it; empty when none can be read."""
+    """Return the largest amount that a node offers, as it writes it. Empty if none can be read."""
     found = [str(((node.get("status") or {}).get("allocatable") or {}).get(resource, "")) for node in nodes]
     return max((text for text in found if _amount(resource, text) >= 0), key=lambda text: _amount(resource, text),
                default="")
@@ -125,7 +134,9 @@ def _amount(resource: str, text: str) -> int:
 
 
 def _common_labels(nodes: Iterable[Json]) -> Mapping[str, str]:
-    """Labels that all nodes have alike, but for the hostname. That of a fabric stays: a claim from a pool of the fabric
-    fits only a template with it."""
+    """Return the labels that all nodes have alike, without the hostname.
+
+    The label of a fabric stays, because a claim from a fabric's pool fits only a template with it.
+    """
     sets = [set((node["metadata"].get("labels") or {}).items()) for node in nodes]
     return {key: text for key, text in (set.intersection(*sets) if sets else set()) if key != HOSTNAME}

@@ -1,13 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that a job template of AWX adds and removes; a workflow template can have a node that waits for an approval.
+"""Add and remove nodes by a job template of AWX. A workflow template can wait for an approval.
 
-The job is given ``node_action`` (add or remove), ``node_group``, ``node_count`` and ``node_name`` as extra variables.
-Jobs that have not ended are the order: they are asked of AWX, so a restart orders nothing twice. One that failed, or
-whose approval was denied, is told to whoever waits for its nodes, by the process that launched it.
-Source: AWX 24, ``/api/v2/job_templates/ID/launch/``, ``/api/v2/unified_jobs/``, ``/api/v2/workflow_approvals/ID/`` and
-``/api/v2/workflow_jobs/ID/workflow_nodes/``.
+The job gets ``node_action`` (add or remove), ``node_group``, ``node_count`` and ``node_name`` as
+extra variables. AWX itself keeps the order, as jobs that have not ended, so a restart orders
+nothing twice. If a job fails, or its approval is denied, the process that launched it reports this
+to the calls that wait for its nodes.
+
+Source: AWX 24, ``/api/v2/job_templates/ID/launch/``, ``/api/v2/unified_jobs/``,
+``/api/v2/workflow_approvals/ID/`` and ``/api/v2/workflow_jobs/ID/workflow_nodes/``.
 """
 
 from __future__ import annotations
@@ -25,14 +27,18 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.autosca
 Json = dict[str, t.Any]
 KINDS = ("job_templates", "workflow_job_templates")
 WORKFLOW_JOBS = "workflow_jobs"
-# What a launch answers with, and where its job is then.
+# The field of a launch's answer with the job's number, and the path of the job.
 JOBS = {"workflow_job": WORKFLOW_JOBS, "job": "jobs"}
 UNFINISHED = "new,pending,waiting,running"
 ADD, REMOVE = "add", "remove"
 
 
 def awx(group: NodeGroup, _client: Client, registered: Registered) -> NodeProvider:
-    """``endpoint``, ``token_path``, ``ca_path``; ``template``: its number, ``template_kind``. Raises BadSetting."""
+    """Return the provider of a group.
+
+    Its settings are ``endpoint``, ``token_path``, ``ca_path``, ``template`` (a number) and
+    ``template_kind``. Raises BadSetting.
+    """
     where = f"nodes.{group.id}.provider"
     number, kind = group.provider.get("template"), group.provider.get("template_kind", KINDS[0])
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -44,7 +50,7 @@ def awx(group: NodeGroup, _client: Client, registered: Registered) -> NodeProvid
 
 
 class _Template:
-    """One template, for one group."""
+    """A template for one group."""
 
     def __init__(self, endpoint: Endpoint, path: str, number: int, group: str, registered: Registered) -> None:
         self._endpoint, self._path, self._number, self._group = endpoint, path, number, group
@@ -52,16 +58,16 @@ class _Template:
         self._launched: list[tuple[str, int]] = []
 
     def coming(self) -> int:
-        """Nodes that unfinished jobs add."""
+        """Return how many nodes unfinished jobs add."""
         return sum(int(job.get("node_count") or 0) for job in self._unfinished() if job.get("node_action") == ADD)
 
     def grow(self, count: int) -> None:
-        """Launch a job that adds so many."""
+        """Launch a job that adds ``count`` nodes."""
         answer = self._launch({"node_action": ADD, "node_group": self._group, "node_count": count})
         self._launched += [(kind, int(answer[key])) for key, kind in JOBS.items() if answer.get(key)]
 
     def failed(self) -> str:
-        """Why jobs that were to add nodes have not done it; each is told once."""
+        """Return why jobs failed to add nodes, each job once, empty for none."""
         told = []
         for kind, number in list(self._launched):
             status = str(self._endpoint.call("GET", f"/api/v2/{kind}/{number}/").get("status") or "")
@@ -73,7 +79,7 @@ class _Template:
         return "; ".join(told)
 
     def _denied(self, kind: str, number: int) -> str:
-        """Which approval of a workflow was denied, or came too late; empty for none."""
+        """Return which approval of a workflow was denied, or came too late. Empty for none."""
         if kind != WORKFLOW_JOBS:
             return ""
         listed = self._endpoint.call("GET", f"/api/v2/{kind}/{number}/workflow_nodes/?page_size=200")
@@ -85,7 +91,7 @@ class _Template:
         return ""
 
     def shrink(self, node: str) -> None:
-        """Launch a job that removes a node, unless one does."""
+        """Launch a job that removes a node, unless such a job is running."""
         if not any(job.get("node_action") == REMOVE and job.get("node_name") == node for job in self._unfinished()):
             self._launch({"node_action": REMOVE, "node_group": self._group, "node_name": node, "node_count": 1})
 
@@ -98,7 +104,7 @@ class _Template:
         return answer
 
     def _unfinished(self) -> list[Json]:
-        """The variables of this group's jobs that have not ended."""
+        """Return the variables of this group's jobs that have not ended."""
         found: list[Json] = []
         path = f"/api/v2/unified_jobs/?unified_job_template={self._number}&status__in={UNFINISHED}&page_size=200"
         for job in self._endpoint.call("GET", path).get("results") or []:

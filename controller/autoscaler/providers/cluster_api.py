@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes of a MachineDeployment of Cluster API, whatever infrastructure is behind it, Metal3 among others.
+"""Add and remove nodes of a MachineDeployment of Cluster API, with any infrastructure, such as
+Metal3.
 
-Source: cluster-api v1.14, ``api/core/v1beta2``: a Machine with the annotation ``cluster.x-k8s.io/delete-machine`` is
-the first to go when replicas become fewer (``internal/controllers/machineset/machineset_delete_policy.go``).
+Source: cluster-api v1.14, ``api/core/v1beta2``. When replicas become fewer, a Machine with the
+annotation ``cluster.x-k8s.io/delete-machine`` is deleted first
+(``internal/controllers/machineset/machineset_delete_policy.go``).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.autosca
 Json = dict[str, t.Any]
 DELETE_MACHINE = "cluster.x-k8s.io/delete-machine"
 DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
-# Machines for which replicas were lowered: written with them, so that none is counted twice.
+# Machines for which replicas were lowered. It is written together with the replicas, so that none
+# counts twice.
 REMOVED = "composable.infra/removed-machines"
 VERSIONS = ("v1beta2", "v1beta1")
 ATTEMPTS = 5
@@ -33,7 +36,11 @@ Found = t.TypeVar("Found")
 
 
 def cluster_api(group: NodeGroup, client: Client, registered: Registered) -> NodeProvider:
-    """``machine_deployment`` and ``namespace`` name it; ``api_version``: of cluster.x-k8s.io. Raises BadSetting."""
+    """Return the provider of a group.
+
+    Its settings are ``machine_deployment``, ``namespace`` and ``api_version`` (of
+    ``cluster.x-k8s.io``). Raises BadSetting.
+    """
     found = _MachineDeployment(client, _text(group, "namespace"), _text(group, "machine_deployment"),
                                _version(group), registered)
     return NodeProvider(found.coming, found.grow, found.shrink)
@@ -54,7 +61,7 @@ def _version(group: NodeGroup) -> str:
 
 
 class _MachineDeployment:
-    """The replicas are the order: what is above the registered nodes is coming."""
+    """A MachineDeployment. Replicas beyond the registered nodes count as coming."""
 
     def __init__(self, client: Client, namespace: str, name: str, version: str, registered: Registered) -> None:
         self._client, self._namespace, self._name, self._registered = client, namespace, name, registered
@@ -62,7 +69,10 @@ class _MachineDeployment:
         self._machines = ApiResource(f"cluster.x-k8s.io/{version}", "machines", "Machine", True)
 
     def coming(self) -> int:
-        """Replicas that are no nodes yet. A node that leaves is registered for a while, and is no replica any more."""
+        """Return how many replicas are no nodes yet.
+
+        A node that leaves stays registered for a while, though it is no replica any more.
+        """
         raw = self._read()
         gone = set(_removed(raw))
         leaving = {_node(machine) for machine in self._all_machines()
@@ -71,11 +81,11 @@ class _MachineDeployment:
         return max(0, int(raw["spec"].get("replicas") or 0) - staying)
 
     def grow(self, count: int) -> None:
-        """So many replicas more."""
+        """Add ``count`` replicas."""
         self._change(lambda raw: {"spec": {"replicas": int(raw["spec"].get("replicas") or 0) + count}})
 
     def shrink(self, node: str) -> None:
-        """Have the Machine of a node go, and one replica with it."""
+        """Remove the Machine of a node, and one replica with it."""
         machine = self._machine_of(node)
         if machine is None or machine["metadata"].get("deletionTimestamp"):
             return
@@ -95,7 +105,9 @@ class _MachineDeployment:
         return self._try(lambda: self._client.get(self._kind, self._name, self._namespace))
 
     def _change(self, change: Callable[[Json], Mapping[str, t.Any]]) -> None:
-        """On the object as it was read: nobody else's change of the replicas is lost."""
+        """Change the object as it was read, so that no other client's change of the replicas is
+        lost.
+        """
         for _unused in range(ATTEMPTS):
             raw = self._read()
             body: Json = dict(change(raw))
@@ -119,7 +131,7 @@ class _MachineDeployment:
 
 
 def _without(raw: Json, machine: str) -> Json:
-    """One replica less for a machine, once: empty when that was written before."""
+    """Return a patch that removes one replica for a machine, empty if that was written before."""
     removed = _removed(raw)
     if machine in removed:
         return {}
@@ -129,7 +141,8 @@ def _without(raw: Json, machine: str) -> Json:
 
 
 def _removed(raw: Json) -> list[str]:
-    """Names of the Machines for which the replicas of a MachineDeployment were lowered."""
+    """Return the names of the Machines for which the replicas of a MachineDeployment were lowered.
+    """
     try:
         return [str(name) for name in json.loads(cohdi.annotation(raw, REMOVED) or "[]")]
     except (ValueError, TypeError):
@@ -137,5 +150,5 @@ def _removed(raw: Json) -> list[str]:
 
 
 def _node(machine: Json) -> str:
-    """Name of the node that a Machine is; empty while it is none."""
+    """Return the name of a Machine's node, empty if it has none yet."""
     return str(((machine.get("status") or {}).get("nodeRef") or {}).get("name") or "")

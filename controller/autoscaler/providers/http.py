@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON over HTTPS for the providers that ask another service: AWX, and the management controllers of machines."""
+"""JSON over HTTPS for providers that call another service, such as AWX or a machine's management
+controller.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ TIMEOUTS = Timeouts(connect=3.0, read=10.0)
 
 
 class Endpoint:
-    """``settings``: endpoint (https), ca_path, and token_path, or username and password_path: secrets are read from
-    files at each call, as they are renewed. Raises BadSetting naming the field below ``where``."""
+    """A service.
+
+    ``settings``: endpoint (https), ca_path, and token_path, or username and password_path. Secrets
+    are read from files at each call, since they may be renewed. ``where``: name of the settings.
+    Raises BadSetting with the name of the field.
+    """
 
     def __init__(self, where: str, settings: Mapping[str, t.Any]) -> None:
         self._settings, self.where = settings, where
@@ -37,7 +43,10 @@ class Endpoint:
         self.url = url.rstrip("/")
 
     def call(self, method: str, path: str, body: Json | None = None) -> Json:
-        """Raises ProviderError with the service's status, and no secret."""
+        """Send a request and return the JSON of the answer.
+
+        Raises ProviderError with the service's status, and without secrets.
+        """
         content = None if body is None else json.dumps(body).encode()
         try:
             client = HttpClient(self.url, context=client_context(ca_path=self._settings.get("ca_path")),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a provider of nodes can do, as functions."""
+"""The functions of a provider of nodes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 Registered = Callable[[], Sequence[Mapping[str, Any]]]
-"""The Node objects of the group that there are."""
+"""The group's Node objects that exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeProvider:
-    """Who adds and removes the nodes of one group. Each function raises ProviderError.
+    """Add and remove the nodes of one group. Each function raises ProviderError.
 
-    ``coming``: how many nodes were ordered and are none yet. ``grow``: order so many more. ``shrink``: remove the node
-    of this name, whose devices are gone; asked again it does nothing more. ``removable``: why it cannot remove that
-    node, empty when it can. ``failed``: why something that was ordered will not come, each time once; empty for
-    nothing.
+    ``coming``: returns how many nodes are ordered and have not joined. ``grow``: orders so many
+    more. ``shrink``: removes the node with this name after its devices are gone. A second call
+    changes nothing. ``removable``: returns why it cannot remove the node, empty if it can.
+    ``failed``: returns once why ordered nodes will not come, empty for none.
     """
 
     coming: Callable[[], int]
@@ -38,7 +38,7 @@ Build = Callable[[NodeGroup, Client, Registered], NodeProvider]
 
 
 def no_provider(group: NodeGroup, _client: Client, _registered: Registered) -> NodeProvider:
-    """A group whose nodes nobody adds or removes."""
+    """Return a provider for a group without one. It refuses to add or remove nodes."""
     why = f"group {group.id} has no provider of nodes"
 
     def refuse(_what: object) -> None:

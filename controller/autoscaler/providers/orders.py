@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is ordered of the providers of nodes: decided within a call, carried out by a thread of its own.
+"""Orders of nodes. A call decides them, and a thread carries them out.
 
-A provider may take longer than the 5 s that Cluster Autoscaler waits. So nobody waits for one: no lock is held while it
-is asked, and what is decided or being ordered counts as coming until the provider says so itself.
+A provider may take longer than the 5 s that Cluster Autoscaler waits. So no call waits for a
+provider, and no lock is held during a request to it. A decided order counts as coming until the
+provider itself reports it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from ansible_collections.composable.infra.controller.autoscaler.errors import Pr
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 
 log = logging.getLogger("composable.infra")
-# Orders that are remembered so that their calls can be told what became of them.
+# Orders that are kept so that a later failure can be reported to their calls.
 PLACED = 200
 
 
 @dataclass(eq=False, slots=True)
 class Order:
-    """So many nodes of a group. ``begun``: the provider was asked; ``why``: why nothing comes of it, else empty."""
+    """An order of ``count`` nodes of a group.
+
+    ``begun``: the provider was called. ``why``: why the order failed, else empty.
+    """
 
     group: str
     count: int
@@ -34,7 +38,7 @@ class Order:
 
 
 class NodeOrders:
-    """One for a process. Thread-safe. ``providers``: by group."""
+    """The orders of a process. Thread-safe. ``providers``: by group."""
 
     def __init__(self, providers: Mapping[str, NodeProvider]) -> None:
         self._providers = providers
@@ -45,26 +49,30 @@ class NodeOrders:
         self._lock = threading.Lock()
 
     def decide(self, group: str, count: int) -> Order:
-        """So many more are coming from now on; ``carry_out`` orders them."""
+        """Add an order. Its nodes count as coming from now on. ``carry_out`` orders them."""
         order = Order(group, count)
         with self._lock:
             self._open.append(order)
         return order
 
     def withdraw(self, orders: Collection[Order]) -> None:
-        """Nobody waits for these any more: those that the provider was not asked for are dropped."""
+        """Drop these orders, if their provider was not called yet, because no call waits for them.
+        """
         with self._lock:
             self._open = [each for each in self._open if each.begun or each not in orders]
 
     def ahead(self, group: str) -> int | None:
-        """Nodes of a group that are decided, being ordered or on their way; None while its provider does not say."""
+        """Return the nodes of a group that are decided, being ordered or coming.
+
+        None while its provider does not answer.
+        """
         with self._lock:
             if group not in self._coming:
                 return None
             return self._coming[group] + sum(order.count for order in self._open if order.group == group)
 
     def carry_out(self) -> None:
-        """Order what is decided, one after the other."""
+        """Carry out the open orders, one after the other."""
         while order := self._begin_next():
             try:
                 self._providers[order.group].grow(order.count)
@@ -84,7 +92,11 @@ class NodeOrders:
             return order
 
     def _end(self, order: Order) -> None:
-        """What failed may have been carried out in part: the group grows again once its provider says how many come."""
+        """Finish an order.
+
+        A failed order may have been carried out in part. So the group grows again only after its
+        provider has reported how many nodes come.
+        """
         with self._lock:
             self._open.remove(order)
             self._changes[order.group] += 1
@@ -96,7 +108,10 @@ class NodeOrders:
                 self._placed.append(order)
 
     def look(self) -> None:
-        """Ask each provider how many are coming. One that does not answer adds no nodes for now."""
+        """Ask each provider how many nodes are coming.
+
+        A group without an answer gets no new nodes for now.
+        """
         for group, provider in self._providers.items():
             with self._lock:
                 before = self._changes[group]
@@ -110,7 +125,7 @@ class NodeOrders:
             self._note(group, before, coming)
 
     def _fail(self, group: str, why: str) -> None:
-        """Something that was ordered will not come: whoever waits for nodes of the group is told."""
+        """Report the failure to the calls that wait for nodes of the group."""
         log.warning("NodesNotComing group %s: %s", group, why)
         with self._lock:
             for order in self._placed:
@@ -118,7 +133,7 @@ class NodeOrders:
                     order.why = why
 
     def _note(self, group: str, before: int, coming: int | None) -> None:
-        """An answer from before an order is old."""
+        """Note an answer, unless an order has changed since the question."""
         with self._lock:
             if coming is None:
                 self._coming.pop(group, None)

@@ -1,14 +1,18 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spare machines that are powered on and off by Redfish. Their kubelet joins the cluster by itself when they run, or a
-job of AWX has it join: a playbook of the site.
+"""Power spare machines on and off by Redfish.
 
-A machine that is on and is no node is on its way, unless it was told to shut down. The Node object of one that was
-switched off may stay: such a node counts as none (``NodeGroups.registered``). So the job is launched before the machine
-is powered on, and its playbook waits for the host: after a crash in between nobody waits for a machine that no job has
-join. The job is given names; what a kubelet joins with is a credential of its template.
-Source: DMTF DSP0266, ComputerSystem.Reset; AWX 24, ``/api/v2/job_templates/ID/launch/``.
+The kubelet of a running machine joins the cluster by itself, or a job of AWX runs a playbook of the
+site that joins it. A machine that is on and is no node counts as coming, unless it was requested to
+shut down. The Node object of a machine that was switched off may stay. Such a node does not count
+(``NodeGroups.registered``).
+
+The provider launches the job before it powers the machine on, and the playbook waits for the host.
+After a crash between the two, no call waits for a machine without a job. The job gets only names.
+The credential with which a kubelet joins belongs to the job's template.
+
+Source: DMTF DSP0266, ComputerSystem.Reset, and AWX 24, ``/api/v2/job_templates/ID/launch/``.
 """
 
 from __future__ import annotations
@@ -30,9 +34,12 @@ ON, OFF, JOIN = "On", "GracefulShutdown", "join"
 
 
 def static(group: NodeGroup, _client: Client, registered: Registered) -> NodeProvider:
-    """``machines``: each with node (its name in the cluster), endpoint, system (path of its ComputerSystem), ca_path,
-    and username with password_path. ``join``: endpoint, token_path, ca_path, template and template_kind of AWX, as of
-    the provider awx. Raises BadSetting."""
+    """Return the provider of a group. Raises BadSetting.
+
+    The setting ``machines`` lists for each machine node (its name in the cluster), endpoint, system
+    (path of its ComputerSystem), ca_path, username and password_path. ``join`` has endpoint,
+    token_path, ca_path, template and template_kind of AWX, as for the provider awx.
+    """
     where, listed = f"nodes.{group.id}.provider.machines", group.provider.get("machines")
     if not isinstance(listed, list) or not listed:
         raise BadSetting(where, listed, "must list at least one machine")
@@ -67,7 +74,7 @@ def _join(group: NodeGroup) -> _Join | None:
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """A template of AWX that has a machine join the cluster once it can be reached."""
+    """A template of AWX that joins a machine to the cluster once the machine can be reached."""
 
     endpoint: Endpoint
     path: str
@@ -75,7 +82,10 @@ class _Join:
     group: str
 
     def launch(self, node: str) -> None:
-        """Raises ProviderError, also when the template would not get to know of which machine."""
+        """Launch the job for a machine.
+
+        Raises ProviderError, also if the template ignores the variable with the machine's name.
+        """
         variables = {"node_action": JOIN, "node_group": self.group, "node_count": 1, "node_name": node}
         answer = self.endpoint.call("POST", self.path, {"extra_vars": variables})
         if ignored := (answer.get("ignored_fields") or {}).get("extra_vars"):
@@ -90,16 +100,16 @@ class _Machine:
     endpoint: Endpoint
 
     def is_on(self) -> bool:
-        """Whether it runs, or begins to."""
+        """Return whether it runs, or starts."""
         return self.endpoint.call("GET", self.system).get("PowerState") in ("On", "PoweringOn")
 
     def reset(self, kind: str) -> None:
-        """Ask for a change of its power."""
+        """Request a change of its power."""
         self.endpoint.call("POST", f"{self.system}/Actions/ComputerSystem.Reset", {"ResetType": kind})
 
 
 class _Machines:
-    """The list, in its order."""
+    """The listed machines, in their order."""
 
     def __init__(self, machines: list[_Machine], join: _Join | None, registered: Registered) -> None:
         self._machines, self._join, self._registered = machines, join, registered
@@ -110,11 +120,11 @@ class _Machines:
         return [machine for machine in self._machines if machine.node not in there]
 
     def coming(self) -> int:
-        """Machines that are on and no nodes, and do not shut down."""
+        """Return how many machines are on, are no nodes, and do not shut down."""
         return sum(machine.is_on() for machine in self._spare() if machine.node not in self._shut_down)
 
     def grow(self, count: int) -> None:
-        """Power the first ones on that are off, after the job that has each join."""
+        """Power on the first machines that are off, each after the job that joins it."""
         off = [machine for machine in self._spare() if not machine.is_on()]
         if len(off) < count:
             raise ProviderError(f"{count} spare machines are needed, and {len(off)} are off")
@@ -125,12 +135,12 @@ class _Machines:
             self._shut_down.discard(machine.node)
 
     def shrink(self, node: str) -> None:
-        """Shut a node's machine down; its Node object is deleted by whoever deletes nodes that are gone."""
+        """Shut a node's machine down. Another component deletes the Node object."""
         machine = next(each for each in self._machines if each.node == node)
         if machine.is_on():
             machine.reset(OFF)
         self._shut_down.add(node)
 
     def removable(self, node: str) -> str:
-        """Only the machines of the list are ours to power off."""
+        """Return why the node cannot be removed. Only listed machines may be powered off."""
         return "" if any(each.node == node for each in self._machines) else f"node {node} is no machine of the list"

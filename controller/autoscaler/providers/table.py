@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kinds of providers of nodes, a row each."""
+"""The kinds of providers of nodes, one row each."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ PROVIDERS: dict[str, Build] = {"none": no_provider, "static": static, "cluster-a
 
 
 def provider_of(group: NodeGroup, client: Client, registered: Registered) -> NodeProvider:
-    """The provider of a group. Raises BadSetting when its configuration cannot be used."""
+    """Return the provider of a group. Raises BadSetting if its configuration cannot be used."""
     return PROVIDERS[str(group.provider["kind"])](group, client, registered)

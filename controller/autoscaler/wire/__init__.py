@@ -1,4 +1,4 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Cluster Autoscaler asks an external cloud provider, as far as it is used here."""
+"""The messages of Cluster Autoscaler's externalgrpc interface that the provider uses."""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The service of Cluster Autoscaler's externalgrpc provider; its messages are in the modules that are generated."""
+"""The service of Cluster Autoscaler's externalgrpc provider.
+
+Its messages are in the generated modules.
+"""
 
 from __future__ import annotations
 

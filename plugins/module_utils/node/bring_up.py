@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One device from the fabric's plug to its first use on the node. Every step may be done again.
+"""Bring up one device on the node, from its attach to its first use. Steps may be repeated.
 
-Standard library only, Python 3.8: it travels to nodes.
+Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ from .vendors import CXL_MEMORY, Vendor, vendor_of
 def bring_up(host: Host, wanted: Wanted, options: Options, note: Callable[[Evidence], None]) -> Evidence:
     """Find the device on the bus, bind its driver, and use it once.
 
-    ``note`` is called with the evidence after every step. Returns it with the steps OnBus, Bound and Touched; its phase
-    is Ready where no plugin of the vendor has to look again. A device that was not used since the boot begins with new
-    steps, whatever its evidence says. Raises NodeTrouble, after the evidence that says so was
-    noted: NotOnBus, NoRoomForBars, DriverNotBound, DriverFailed, LostOnBus, NotProven, CommandFailed.
+    ``note`` receives the evidence after every step. Return the evidence with the steps OnBus, Bound
+    and Touched. Its phase is Ready if no plugin of the vendor must look again. If a device was not
+    used since the boot, begin with new steps, whatever its evidence says. Raise NodeTrouble after
+    its evidence was noted: NotOnBus, NoRoomForBars, DriverNotBound, DriverFailed, LostOnBus,
+    NotProven, CommandFailed.
     """
     before = wanted.before
     if before is None or before.device != wanted.device or before.phase not in (PREPARING, READY):
@@ -65,9 +66,9 @@ def bring_up(host: Host, wanted: Wanted, options: Options, note: Callable[[Evide
 
 
 def was_used(root: Path, device: pci.PciDevice) -> bool:
-    """Whether the device was used since the last boot: it has its driver and its files.
+    """Return whether the device was used since the last boot, with its driver and its files.
 
-    True where its vendor needs no first use.
+    Return True if its vendor needs no first use.
     """
     vendor = vendor_of(device.vendor, device.pci_class)
     return not vendor.touch or (device.driver == vendor.driver and pci.has_files(root, device))
@@ -99,16 +100,17 @@ class _BringUp:
         raise failed or NodeTrouble(NOT_ON_BUS, search.not_found())
 
     def _may_be_another(self, device: pci.PciDevice) -> bool:
-        """Whether the device's UUID could still turn out to be another's."""
+        """Return whether the device's UUID may still turn out to be another one."""
         found = pci.find(self.host.root, device.address)
         return bool(self.wanted.uuid) and (found is None or found.uuid != self.wanted.uuid)
 
     def _prepare(self, device: pci.PciDevice) -> str:
-        """All steps for one device; returns its UUID, empty where its vendor has none."""
+        """Do all steps for one device. Return its UUID, or empty if its vendor has none."""
         vendor = vendor_of(device.vendor, device.pci_class)
         link = pci.link(self.host.root, device.address)
         if self.progress.evidence.has(TOUCHED) and not was_used(self.host.root, device):
-            # The node was booted since. A plugin that looked before this use knows no file of the device.
+            # The node was booted since. A plugin that looked before this use knows no file of the
+            # device.
             self.progress.become(replace(self.progress.evidence, phase=PREPARING, steps=()))
         self.progress.step(ON_BUS, address=device.address, numa_node=device.numa_node, link=link,
                            uuid=device.uuid or self.progress.evidence.uuid)
@@ -148,7 +150,9 @@ class _BringUp:
         self._fail(device, said, DRIVER_NOT_BOUND, f"bind driver {driver or '(any)'}")
 
     def _load(self, driver: str, vendor: Vendor) -> None:
-        """Load the vendor's modules where one is missing; a node that shows no modules has them built in."""
+        """Load the vendor's modules if any is missing. A node without a list of modules has them
+        built in.
+        """
         modules = self.host.root / "sys/module"
         there = modules.is_dir() and all((modules / m).exists() for m in vendor.modules)
         drivers = self.host.root / "sys/bus/pci/drivers"
@@ -157,21 +161,22 @@ class _BringUp:
             self.host.must(["modprobe", "-a", *vendor.modules], self.options.patience)
 
     def _touch(self, device: pci.PciDevice, vendor: Vendor) -> str:
-        """The first use of the device; returns its UUID."""
+        """Use the device for the first time. Return its UUID."""
         found = pci.find(self.host.root, device.address)
         if not vendor.touch or (found and found.driver != vendor.driver):
             return (found.uuid if found else device.uuid) or ""
         done = self.host.run(vendor.touch, self.options.patience)
         listed = _listed(done.out, device.address)
-        # Its exit code is not asked: that may be about another device.
+        # Ignore the exit code, which may be about another device.
         if not listed or self._fault(device):
             self._fail(device, done.said, DRIVER_FAILED, f"{vendor.touch[0]} does not show it in order")
         return listed
 
     def _fault(self, device: pci.PciDevice) -> str:
-        """Return what the kernel said against the device since the work began, empty for nothing.
+        """Return the kernel's message against the device since the work began, or empty.
 
-        Windows and drivers are judged elsewhere. A device that answers is not lost, whatever the log says.
+        Other functions judge windows and drivers. A device that answers is not lost, whatever the
+        log says.
         """
         self._read_log()
         told = [f for f in faults(self.lines, device.address) if f.kind not in (NO_SPACE, PROBE_FAILED)
@@ -179,7 +184,7 @@ class _BringUp:
         return told[-1].line if told else ""
 
     def _probe_failure(self, device: pci.PciDevice) -> str:
-        """What the kernel said when the driver refused the device; a later attempt may have gone well."""
+        """Return the kernel's message about a failed probe. A later attempt may have succeeded."""
         told = [f.line for f in faults(self.lines, device.address) if f.kind == PROBE_FAILED]
         return told[-1] if told else ""
 
@@ -208,7 +213,10 @@ class _BringUp:
 
 
 def _listed(text: str, address: str) -> str:
-    """The UUID in the line of this address (``<uuid>, <address>``, its domain with 8 digits), empty without one."""
+    """Return the UUID in the line of this address, or empty.
+
+    The line is ``<uuid>, <address>``, with 8 digits for the domain.
+    """
     for line in text.splitlines():
         uuid, _comma, where = (part.strip() for part in line.partition(","))
         if where.lower().endswith(address.lower()) and not uuid.startswith("["):

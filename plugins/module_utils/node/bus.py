@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is written to a node's PCI bus: look for devices, bind and unbind a driver, take a device away.
+"""Writes to a node's PCI bus: rescan, bind and unbind a driver, remove a device.
 
-Standard library only, Python 3.8: it travels to nodes. Each write is done by a process of its own, since one that hangs
-in the kernel cannot be ended, only left behind. ``patience`` is always seconds.
+Standard library only, Python 3.8, because the file runs on nodes. Each write has its own process,
+because a process that hangs in the kernel cannot be ended. ``patience`` is always in seconds.
 """
 
 from __future__ import annotations
@@ -19,33 +19,36 @@ from . import left_behind, pci
 from .evidence import COMMAND_FAILED, NodeTrouble
 
 POLL_SECONDS = 0.02
-# A driver is bound when the write returns, or not at all; other devices of the node wait meanwhile.
+# A driver is bound when the write returns, or never. Other devices of the node wait meanwhile.
 BIND_SECONDS = 3.0
 _WRITER = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY), sys.argv[2].encode())"
 
 
 class NotDone(NodeTrouble):
-    """The kernel did not do what was written to it; the message says what was seen. Its reason is CommandFailed."""
+    """The kernel did not do the written request. Its reason is CommandFailed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(COMMAND_FAILED, message)
 
 
 class Hangs(NotDone):
-    """The kernel does not answer; what was written is still under way."""
+    """The kernel does not answer. The write is still in flight."""
 
 
 def rescan(root: Path, patience: float) -> list[pci.PciDevice]:
-    """Have the kernel look for new devices on the whole bus.
+    """Request a rescan of the whole bus.
 
-    Returns the devices that appeared meanwhile; others may follow, see ``await_device``. Raises NotDone when the kernel
-    refuses or does not answer, NotProven when the bus cannot be read.
+    Return the devices that appeared meanwhile. More may follow (``await_device``). Raise NotDone if
+    the kernel refuses or does not answer, and NotProven if the bus cannot be read.
     """
     return _appeared(root, root / "sys/bus/pci/rescan", patience)
 
 
 def rescan_port(root: Path, bridge: str, patience: float) -> list[pci.PciDevice]:
-    """The same behind one bridge only, which leaves all other devices alone. ``bridge``: its PCI address."""
+    """Request a rescan behind one bridge. ``bridge`` is its PCI address.
+
+    This does not affect other devices. Return and raise as ``rescan``.
+    """
     return _appeared(root, root / "sys/bus/pci/devices" / bridge / "rescan", patience)
 
 
@@ -56,15 +59,15 @@ def _appeared(root: Path, path: Path, patience: float) -> list[pci.PciDevice]:
 
 
 def await_device(root: Path, wanted: str, patience: float) -> pci.PciDevice | None:
-    """The device with this UUID or address as soon as the node shows it, None when it does not within ``patience``."""
+    """Wait for the device with this UUID or address. Return None after ``patience``."""
     until(lambda: pci.find(root, wanted) is not None, patience)
     return pci.find(root, wanted)
 
 
 def bind(root: Path, address: str, driver: str, patience: float) -> bool:
-    """Have the kernel bind the device to a driver; ``driver`` empty: to the one that it finds.
+    """Request that the kernel bind the device to ``driver``, or to any driver if it is empty.
 
-    True when it is bound. Raises NotDone when the kernel refuses or does not answer.
+    Return True if it is bound. Raise NotDone if the kernel refuses or does not answer.
     """
     entry = root / "sys/bus/pci/devices" / address
     if driver and (entry / "driver_override").exists():
@@ -74,7 +77,7 @@ def bind(root: Path, address: str, driver: str, patience: float) -> bool:
 
 
 def unbind(root: Path, device: pci.PciDevice, patience: float) -> bool:
-    """Have the device's driver let go of it. True when it has; raises NotDone."""
+    """Unbind the device's driver. Return True if it is unbound. Raise NotDone."""
     entry = root / "sys/bus/pci/devices" / device.address
     if device.driver is None:
         return True
@@ -83,10 +86,11 @@ def unbind(root: Path, device: pci.PciDevice, patience: float) -> bool:
 
 
 def remove(root: Path, address: str, patience: float) -> None:
-    """Take the device off the bus; returns when it is gone. Whether it is idle is the caller's to prove.
+    """Remove the device from the bus and return when it is gone. The caller must prove it is idle.
 
-    Raises Hangs when the kernel does not answer within ``patience``: the write is left behind, and may still be done.
-    Raises NotDone when the kernel refuses, or the device stays on the bus.
+    Raise Hangs if the kernel does not answer within ``patience``. Then the write remains and may
+    still take effect. Raise NotDone if the kernel refuses, and Hangs if the device stays on the
+    bus.
     """
     deadline = time.monotonic() + patience
     ask(root, removal_file(root, address), "1", patience)
@@ -94,24 +98,24 @@ def remove(root: Path, address: str, patience: float) -> None:
 
 
 def await_gone(root: Path, address: str, patience: float) -> None:
-    """Wait until the device is off the bus. Raises Hangs."""
+    """Wait until the device is off the bus. Raise Hangs."""
     entry = root / "sys/bus/pci/devices" / address
     if not until(lambda: not entry.exists(), patience):
         raise Hangs(f"{address} is still on the bus {patience:g} s after its removal was asked for")
 
 
 def removal_file(root: Path, address: str) -> Path:
-    """The file that a removal is written to."""
+    """Return the file to which a removal is written."""
     return root / "sys/bus/pci/devices" / address / "remove"
 
 
 def removing(root: Path, address: str) -> str:
-    """Return the process that writes to that file and has not ended, empty for none."""
+    """Return the process that is still writing to the removal file, or empty."""
     return left_behind.running(root, str(removal_file(root, address).relative_to(root)))
 
 
 def until(done: Callable[[], bool], patience: float) -> bool:
-    """Whether the condition holds within ``patience``; returns as soon as it does."""
+    """Return True as soon as the condition is true, or False after ``patience``."""
     deadline = time.monotonic() + patience
     while not done():
         if time.monotonic() >= deadline:
@@ -121,7 +125,7 @@ def until(done: Callable[[], bool], patience: float) -> bool:
 
 
 def ask(root: Path, path: Path, text: str, patience: float) -> None:
-    """Write to a file of the kernel, unless an earlier write to it has not ended. Raises as ``write`` does."""
+    """Write to a file of the kernel, unless an earlier write is in flight. Raise as ``write``."""
     work = str(path.relative_to(root))
     earlier = left_behind.running(root, work)
     if earlier:
@@ -130,9 +134,10 @@ def ask(root: Path, path: Path, text: str, patience: float) -> None:
 
 
 def write(path: Path, text: str, patience: float, begun: Callable[[int], None] = lambda pid: None) -> None:
-    """Write ``text`` to a file of the kernel, in a process of its own. Raises NotDone, or Hangs when none answers.
+    """Write ``text`` to a file of the kernel in a separate process.
 
-    ``begun`` gets the number of that process.
+    ``begun`` receives the number of the process. Raise NotDone, or Hangs if the kernel does not
+    answer.
     """
     writer = subprocess.Popen([sys.executable, "-I", "-S", "-c", _WRITER, str(path), text], stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)

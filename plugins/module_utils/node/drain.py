@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep new users away from a device that leaves: by the vendor's drain, else by unbinding its driver.
+"""Keep new users away from a leaving device, by the vendor's drain or by unbinding its driver.
 
-Standard library only, Python 3.8: it travels to nodes.
+Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _IN_USE = ("in use", "is busy", "active region")
 
 
 def drain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, undo: Undo) -> bool:
-    """Let nobody new use the device; who has it open keeps it.
+    """Stop new users of the device. Present users keep it open.
 
-    False when the vendor's tool cannot do so with this device, as in virtual machines; nothing is changed then. Raises
-    NodeTrouble.
+    Return False without a change if the vendor's tool cannot drain this device, as in virtual
+    machines. Raise NodeTrouble.
     """
     names = {"address": device.address, "memdev": pci.memdev(host.root, device.address)}
     if vendor.idle_by == OFFLINE and not names["memdev"]:
@@ -34,7 +34,7 @@ def drain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, u
 
     try:
         done = host.run(argv, options.patience)
-    except NotEnded:  # it may have taken effect
+    except NotEnded:  # The command may have taken effect.
         undo.later(back)
         raise
     if is_unsupported(done):
@@ -48,7 +48,10 @@ def drain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, u
 
 
 def undrain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options) -> None:
-    """Let users in again; a device that was not drained stays as it is. Raises NodeTrouble(CommandFailed)."""
+    """Allow users again. A device that was not drained stays unchanged.
+
+    Raise NodeTrouble(CommandFailed).
+    """
     argv = fill(vendor.undrain, address=device.address, memdev=pci.memdev(host.root, device.address))
     done = host.run(argv, options.patience)
     if done.code and not is_unsupported(done):
@@ -61,7 +64,7 @@ def _confirm(said: str, ask: list[str], vendor: Vendor) -> None:
 
 
 def unbind(host: Host, device: pci.PciDevice, options: Options, undo: Undo) -> None:
-    """Take the device from its driver. Raises NodeTrouble(CommandFailed)."""
+    """Unbind the device's driver. Raise NodeTrouble(CommandFailed)."""
     if device.driver is None:
         return
     driver = device.driver
@@ -72,17 +75,17 @@ def unbind(host: Host, device: pci.PciDevice, options: Options, undo: Undo) -> N
 
 
 def refused(argv: list[str], done: Output) -> NodeTrouble:
-    """The trouble that a command's refusal is."""
+    """Return the error for a command that refused."""
     reason = OPEN_ON_NODE if says(done, _IN_USE) else COMMAND_FAILED
     return NodeTrouble(reason, f"{' '.join(argv)} ended with {done.code}: {done.said}")
 
 
 def is_unsupported(done: Output) -> bool:
-    """Whether the vendor's tool said that it cannot do so with this device."""
+    """Return whether the vendor's tool reported that it cannot do this with the device."""
     return done.code != 0 and says(done, _UNSUPPORTED)
 
 
 def says(done: Output, words: tuple[str, ...]) -> bool:
-    """Whether the command wrote one of the words, in whatever case."""
+    """Return whether the command wrote one of the words, in any case."""
     text = (done.out + done.err).lower()
     return any(word in text for word in words)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was done with a device on its node, as the annotation ``composable.infra/node`` says it.
+"""The record of the work on a device on its node, in the annotation ``composable.infra/node``.
 
-Only who acts on the node writes it (the node agent, or the playbooks over SSH). It is about one device of the CDI
-Manager; evidence about another device proves nothing. Standard library only, Python 3.8: it travels to nodes.
+Only the program that works on the node writes it (the node agent, or the playbooks over SSH). It is
+about one device of the CDI Manager and proves nothing about another device. Standard library only,
+Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ON_BUS, BOUND, TOUCHED, PLUGIN_RESTARTED, ANNOUNCED = "OnBus", "Bound", "Touched
 IDLE, DRAINED, REMOVED_FROM_BUS, WITHDRAWN = "Idle", "Drained", "RemovedFromBus", "Withdrawn"
 STEPS_UP = (ON_BUS, BOUND, TOUCHED, PLUGIN_RESTARTED, ANNOUNCED)
 STEPS_DOWN = (IDLE, DRAINED, REMOVED_FROM_BUS, PLUGIN_RESTARTED, WITHDRAWN)
-# Of CXL memory that offers it, between Idle and Drained.
+# Steps between Idle and Drained for CXL memory that can be sanitized.
 SANITIZE_STARTED, SANITIZED = "SanitizeStarted", "Sanitized"
 STEPS_OF_MEMORY = (SANITIZE_STARTED, SANITIZED)
 
@@ -46,7 +47,9 @@ _ONLY_DOWN = (IDLE, SANITIZE_STARTED, DRAINED, REMOVED_FROM_BUS, WITHDRAWN)
 
 
 class NodeTrouble(Exception):
-    """A step on the node could not be done. ``reason`` is one of REASONS, ``message`` one sentence for people."""
+    """A step on the node failed. ``reason`` is one of REASONS, ``message`` is a sentence for
+    people.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -54,14 +57,14 @@ class NodeTrouble(Exception):
 
 
 def moment(at: float) -> str:
-    """Seconds since the epoch as RFC 3339 with microseconds, UTC."""
+    """Return seconds since the epoch as RFC 3339 with microseconds in UTC."""
     seconds, micros = divmod(round(at * 1e6), 1000000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z"
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step that is done; ``at`` is the moment, RFC 3339."""
+    """A completed step. ``at`` is its time in RFC 3339."""
 
     step: str
     at: str
@@ -69,7 +72,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Link:
-    """The PCIe link: lanes and speeds as sysfs writes them, now and at most."""
+    """The PCIe link: present and maximum lanes and speeds, as in sysfs."""
 
     width: int
     max_width: int
@@ -79,7 +82,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a step is not done; ``since`` is the moment it was first met, RFC 3339."""
+    """Why a step is not done. ``since`` is the time of its first failure in RFC 3339."""
 
     reason: str
     message: str
@@ -88,12 +91,13 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was done with one device. ``device`` is its uid at the CDI Manager, ``by`` agent or ssh.
+    """The work on one device.
 
-    ``uuid`` is the GPU's, empty when not known; ``address`` the PCI address, empty when it was never on the bus.
-    ``steps`` are in the order they were done: first those up, then those down. ``release``: what the node was asked to
-    let go by, the value of the annotation ``composable.infra/release``; what was removed for an ask that was taken back
-    does not answer the next one.
+    ``device`` is its uid at the CDI Manager. ``by`` is agent or ssh. ``uuid`` is the UUID of the
+    GPU, or empty if unknown. ``address`` is the PCI address, or empty if it was never on the bus.
+    ``steps`` are in the order of the work, first those of bring-up, then those of release.
+    ``release`` is the value of the annotation ``composable.infra/release`` that requested the
+    release. A removal for a withdrawn request does not answer the next request.
     """
 
     phase: str
@@ -108,48 +112,50 @@ class Evidence:
     release: str = ""
 
     def is_ready(self, device: str) -> bool:
-        """Whether all that the node's hands can do for this very device is done."""
+        """Return whether node operations have finished the bring-up of this device."""
         return self.phase == READY and self.device == device
 
     def is_removed(self, device: str) -> bool:
-        """Whether this very device is off the node's bus."""
+        """Return whether this device is off the node's bus."""
         return self.phase == REMOVED and self.device == device
 
     def has(self, step: str) -> bool:
-        """Whether the step was done, on the way that the phase is on: up, or down."""
+        """Return whether the step was done in the direction of the phase, bring-up or release."""
         return any(s.step == step for s in self._way())
 
     def has_ever(self, step: str) -> bool:
-        """Whether the step was done on either way."""
+        """Return whether the step was done in either direction."""
         return any(s.step == step for s in self.steps)
 
     def with_step(self, step: str, at: float) -> Evidence:
-        """With this step done at ``at``, seconds since the epoch; a step that was done keeps its moment."""
+        """Add a step done at ``at``, seconds since the epoch. A known step keeps its time."""
         return self if self.has(step) else replace(self, steps=(*self.steps, Step(step, moment(at))))
 
     def with_phase(self, phase: str) -> Evidence:
-        """In this phase. Back to Preparing or Ready, the steps of a release are taken off."""
+        """Set the phase. Back in Preparing or Ready, remove the steps of the release."""
         kept = self.steps if phase in (RELEASING, REMOVED) else self.steps[:self._turn()]
         return replace(self, phase=phase, steps=kept)
 
     def with_trouble(self, reason: str, message: str, at: float) -> Evidence:
-        """With this trouble, met at ``at``; the same reason keeps the moment when it was first met."""
+        """Set the problem, met at ``at``. The same reason keeps the time of its first failure."""
         since = self.trouble.since if self.trouble and self.trouble.reason == reason else moment(at)
         return replace(self, trouble=Trouble(reason, message, since))
 
     def without_trouble(self) -> Evidence:
-        """With the trouble over."""
+        """Remove the problem."""
         return replace(self, trouble=None)
 
     def _turn(self) -> int:
-        """Number of the first step down."""
+        """Return the index of the first step of the release."""
         return next((n for n, s in enumerate(self.steps) if s.step in _ONLY_DOWN), len(self.steps))
 
     def _way(self) -> tuple[Step, ...]:
         return self.steps[self._turn():] if self.phase in (RELEASING, REMOVED) else self.steps[:self._turn()]
 
     def to_json(self) -> str:
-        """The annotation's text. What is not known is left out, but ``uuid`` and ``address`` are always there."""
+        """Return the text of the annotation, with ``uuid`` and ``address`` and without other
+        unknowns.
+        """
         told: dict[str, t.Any] = {"version": VERSION, "phase": self.phase, "device": self.device, "by": self.by,
                                   "uuid": self.uuid, "address": self.address}
         if self.numa_node is not None:
@@ -167,10 +173,10 @@ class Evidence:
 
     @staticmethod
     def parse(text: str) -> Evidence | None:
-        """Evidence from an annotation's text; keys that are not known are passed over.
+        """Read evidence from an annotation's text. Ignore unknown keys.
 
-        None for what proves nothing: no JSON object, another version, a phase that is not known, a field of a wrong
-        type.
+        Return None if the text is no JSON object, or has another version, an unknown phase or a
+        field of a wrong type.
         """
         try:
             told = json.loads(text)
@@ -195,7 +201,7 @@ def _evidence(told: dict[str, t.Any]) -> Evidence:
 
 
 def _word(value: object) -> str:
-    """One that most devices have alike: it is in memory once."""
+    """Intern a text that many devices share."""
     return sys.intern(_text(value))
 
 
@@ -206,21 +212,21 @@ def _text(value: object) -> str:
 
 
 class Progress:
-    """Evidence that grows; every change is told to ``note`` at once."""
+    """Evidence that grows. ``note`` receives every change at once."""
 
     def __init__(self, evidence: Evidence, options: Options, note: Callable[[Evidence], None]) -> None:
         self.evidence, self._clock, self._note = evidence, options.clock, note
 
     def become(self, evidence: Evidence) -> None:
-        """This is the evidence now."""
+        """Replace the evidence."""
         if evidence != self.evidence:
             self.evidence = evidence
             self._note(evidence)
 
     def step(self, step: str, **known: t.Any) -> None:
-        """This step is done, and these fields of the evidence are known by it."""
+        """Add a completed step and the fields that it made known."""
         self.become(replace(self.evidence.with_step(step, self._clock()), **known))
 
     def trouble(self, trouble: NodeTrouble) -> None:
-        """This was met; the evidence keeps its phase."""
+        """Record a problem without changing the phase."""
         self.become(self.evidence.with_trouble(trouble.reason, trouble.message, self._clock()))

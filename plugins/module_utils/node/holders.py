@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who holds a device on a node: make the vendor's own software let go, and prove that nobody else has it.
+"""Users of a device on a node: pause the vendor's own software, and prove that no process uses it.
 
-Standard library only, Python 3.8: it travels to nodes.
+Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .probe import NotProven
 from .vendors import Vendor, fill
 
 _ON = ("Y", "1")
-# The kubelet names a pod's control group by the UID; the driver systemd writes "_" for "-". Static
-# pods have another form of UID, and no tenant creates them.
+# The kubelet names a pod's control group by the UID, and the driver systemd writes "_" for "-".
+# Static pods have another form of UID, and no tenant creates them.
 _POD = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
 _PID = re.compile(r"pid (\d+)")
 
 
 class Holders:
-    """Holders of one device."""
+    """Users of one device."""
 
     def __init__(self, host: Host, device: pci.PciDevice, vendor: Vendor, options: Options) -> None:
         self.host, self.device, self.vendor, self.options = host, device, vendor, options
 
     def pause(self, undo: Undo) -> None:
-        """Have the vendor's software let go of the device. Raises NodeTrouble."""
+        """Pause the vendor's software on the device. Raise NodeTrouble."""
         argv, back = (fill(c, address=self.device.address) for c in (self.vendor.pause, self.vendor.resume))
         if argv:
             said = self.host.must(argv, self.options.patience)
@@ -41,20 +41,20 @@ class Holders:
                 undo.later(lambda: self.host.must(back, self.options.patience))
 
     def stop_services(self, undo: Undo) -> None:
-        """Stop the units of the host that hold the device; other devices of the node do without them meanwhile."""
+        """Stop the host's units that use the device. Other devices lack them meanwhile."""
         users = self._users() if self.vendor.services else []
         for process, unit in self.vendor.services.items():
             if any(user.endswith(f"({process})") for user in users):
                 self._stop(unit, undo)
 
     def _stop(self, unit: str, undo: Undo) -> None:
-        """A process of that name may as well be a pod's; then the host's unit is not active, and it stays."""
+        """Stop a unit if it is active. Otherwise the process belongs to a pod and stays."""
         if self.host.run(["systemctl", "is-active", "--quiet", unit], self.options.patience).code == 0:
             undo.later(lambda: self.host.must(["systemctl", "start", unit], self.options.patience))
             self.host.must(["systemctl", "stop", unit], self.options.patience)
 
     def prove_idle(self) -> None:
-        """Returns when it is proven that nobody has the device open. Raises NodeTrouble(OpenOnNode or NotProven)."""
+        """Return if no process has the device open. Raise NodeTrouble(OpenOnNode or NotProven)."""
         for module, parameter in self.vendor.kernel_clients:
             if self._parameter(module, parameter) in _ON:
                 raise NodeTrouble(NOT_PROVEN, f"{module} runs with {parameter} on, so the kernel itself may hold "
@@ -65,9 +65,10 @@ class Holders:
                                             "them, or wait until they end")
 
     def is_open_by_pods_alone(self, uids: Collection[str]) -> bool:
-        """Return whether processes have the device open, and all are of these pods. Raises NodeTrouble(NotProven).
+        """Return whether processes have the device open, and all belong to these pods.
 
-        ``uids``: those of the pods. A process of the host is of none.
+        ``uids`` are the UIDs of the pods. A process of the host belongs to none. Raise
+        NodeTrouble(NotProven).
         """
         try:
             users = self._users()
@@ -76,7 +77,7 @@ class Holders:
             raise NodeTrouble(NOT_PROVEN, str(error)) from None
 
     def is_open(self) -> bool:
-        """Return whether any process has the device open. Raises NodeTrouble(NotProven)."""
+        """Return whether any process has the device open. Raise NodeTrouble(NotProven)."""
         return bool(self._users())
 
     def _parameter(self, module: str, parameter: str) -> str:
@@ -96,10 +97,10 @@ class Holders:
 
 
 def cgroup_of(root: Path, user: str) -> str:
-    """Return the path of the control group of a process; empty for one that has ended.
+    """Return the path of the control group of a process, or empty if it has ended.
 
-    ``root``: where the node's /proc is. ``user``: as ``pci.users`` names it, ``pid <n> (<name>)``, or its folder's
-    name below /proc. Raises NotProven when it cannot be read.
+    ``root`` contains the node's /proc. ``user`` is ``pid <n> (<name>)`` as in ``pci.users``, or the
+    name of its folder below /proc. Raise NotProven if it cannot be read.
     """
     found = _PID.match(user)
     process = root / "proc" / (found.group(1) if found else user)
@@ -114,6 +115,6 @@ def cgroup_of(root: Path, user: str) -> str:
 
 
 def pod_of(cgroup: str) -> str:
-    """Return the UID of the pod whose control group has this path; empty for one of the host."""
+    """Return the UID of the pod with this control group, or empty for a host process."""
     found = _POD.search(cgroup)
     return found.group(1).replace("_", "-") if found else ""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands of a node, and how steps on a node are undone. Standard library only, Python 3.8: it travels to nodes."""
+"""Run commands of a node, and undo steps on a node.
+
+Standard library only, Python 3.8, because the file runs on nodes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _NOT_STARTED = (126, 127)
 
 @dataclass(frozen=True)
 class Output:
-    """What a command answered: its exit code and what it wrote."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -29,32 +32,36 @@ class Output:
 
     @property
     def said(self) -> str:
-        """The last line that it wrote, for people."""
+        """The last line of output, for people."""
         return ((self.err.strip() or self.out.strip()).splitlines() or ["it said nothing"])[-1]
 
 
 class NotEnded(NodeTrouble):
-    """A command that has not ended in its time."""
+    """A command did not end in time."""
 
 
 class Host:
-    """A node. ``root`` is where its ``/`` is seen; ``run`` takes the place of running commands, for tests."""
+    """A node. ``root`` is the path of its ``/``. ``run`` replaces the running of commands in tests.
+    """
 
     def __init__(self, root: Path, run: Callable[[Sequence[str], float], Output] | None = None) -> None:
         self.root = root
         self._run = run
 
     def run(self, argv: Sequence[str], timeout: float, noted: bool = False) -> Output:
-        """Run a command of the node, never by a shell. Its exit code is the caller's to judge.
+        """Run a command of the node without a shell. The caller judges its exit code.
 
-        Raises NodeTrouble(CommandFailed) when the node has no such command, NotEnded (the same) when it does not end
-        within ``timeout`` seconds. It is then killed; one that hangs in the kernel is left behind, and the command is
-        not begun again until that has ended. ``noted``: write the process down at once, also for a later program.
+        Raise NodeTrouble(CommandFailed) if the node has no such command, and NotEnded if it does
+        not end within ``timeout`` seconds. Then kill it. If it hangs in the kernel, leave it, and
+        refuse to run the command again until it has ended. With ``noted``, record the process at
+        once, for later programs too.
         """
         return self._run(argv, timeout) if self._run else self._start(argv, timeout, noted)
 
     def must(self, argv: Sequence[str], timeout: float) -> str:
-        """What the command wrote. Raises NodeTrouble(CommandFailed), also for an exit code other than 0."""
+        """Return the output of the command. Raise NodeTrouble(CommandFailed) for any exit code but
+        0.
+        """
         done = self.run(argv, timeout)
         if done.code:
             raise NodeTrouble(COMMAND_FAILED, f"{' '.join(argv)} ended with {done.code}: {done.said}")
@@ -83,14 +90,14 @@ class Host:
         return done
 
     def _note(self, work: str, pid: int) -> None:
-        """Write the process down. Whether it ends is not known any more when that fails. Raises NotEnded."""
+        """Record the process. Raise NotEnded if that fails, as its end cannot be known then."""
         try:
             left_behind.note(self.root, work, pid)
         except OSError as error:
             raise NotEnded(COMMAND_FAILED, f"{work} is begun, process {pid}, and cannot be noted: {error}") from None
 
     def command(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str] | None]:
-        """The command as it is started here, and its environment, None for our own."""
+        """Return the command as it is started here, and its environment, or None for our own."""
         if str(self.root) == "/":
             return list(argv), None
         if (self.root / SIMULATED).exists():
@@ -99,29 +106,30 @@ class Host:
 
 
 def _finish(process: subprocess.Popen[bytes], timeout: float) -> Output | None:
-    """Return what the command answered, None when it has not ended in its time."""
+    """Return the output of the command, or None if it did not end in time."""
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang in the kernel, where no signal reaches it
+        # The process may hang in the kernel, where no signal reaches it.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=1)
         return None
     return Output(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 class Undo:
-    """What takes the steps back that were done, the last one first."""
+    """Actions that undo the completed steps, the last step first."""
 
     def __init__(self) -> None:
         self._back: list[Callable[[], object]] = []
 
     def later(self, back: Callable[[], object]) -> None:
-        """Keep what undoes a step. Whatever it raises keeps no other step from being undone."""
+        """Add an action. If it raises, the others still run."""
         self._back.append(back)
 
     def all(self) -> list[str]:
-        """Undo everything; returns what could not be undone, one sentence each."""
+        """Undo everything. Return a sentence for each action that failed."""
         said = []
         while self._back:
             said += _failure(self._back.pop())

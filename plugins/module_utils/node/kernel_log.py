@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""New lines of a node's kernel log, and what they say of a device.
+"""New lines of a node's kernel log about a device.
 
-The log tells why a step failed; it is never a proof that one went well. So a log that cannot be read is an empty one.
-Formats: ``Documentation/ABI/testing/dev-kmsg`` of Linux, and the messages of the NVIDIA driver and of the PCI core.
-Standard library only, Python 3.8: it travels to nodes.
+The log shows why a step failed, but never proves success. So an unreadable log counts as empty.
+Formats: ``Documentation/ABI/testing/dev-kmsg`` of Linux, and the messages of the NVIDIA driver and
+of the PCI core. Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PROBE_FAILED = "probe failed"
 LOST_XID = 79
 
 _RECORD = 8192
-# Priority and facility together. The kernel's own facility is 0, and what programs write has another.
+# Priority and facility together. The kernel's own facility is 0. Programs have another facility.
 _PREFIX = re.compile(r"^(\d+),\d+,\d+,[^;]*;")
 _KERNEL_FACILITY = range(8)
 _ADDRESS = r"(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.[0-7])?"
-# Each matches from the beginning of a message up to its fault. What follows may be the name of a program or a file,
-# which anybody can choose, and so may be the first 15 bytes of a message.
+# Each pattern matches a message from its start up to the fault. The text after the fault may be a
+# program's or file's name, which any user can choose. So may the first 15 bytes of a message.
 _FAULTS = tuple((kind, re.compile(pattern.replace("ADDRESS", _ADDRESS), re.IGNORECASE)) for kind, pattern in (
-    # In the brackets the driver also names the partition (MIG) that an error is about.
+    # In the brackets the driver also names the partition (MIG) of an error.
     (XID, r"NVRM: Xid \(PCI:ADDRESS(?: GPU-C?I:[0-9a-f]+)*\): (?P<xid>\d+)"),
     (INIT_FAILED, r"NVRM: GPU ADDRESS: RmInitAdapter failed"),
     (NO_SPACE, r"[\w-]+ ADDRESS: BAR \d+(?: \[[^]]*\])?: (?:no space for|failed to assign|can't assign; no space)"),
@@ -39,7 +39,9 @@ _FAULTS = tuple((kind, re.compile(pattern.replace("ADDRESS", _ADDRESS), re.IGNOR
 
 @dataclass(frozen=True)
 class Fault:
-    """A line that tells of a fault: its kind (XID, INIT_FAILED, NO_SPACE, ...), and the Xid's number, else 0."""
+    """A line about a fault: its kind (XID, INIT_FAILED, NO_SPACE, ...), and the number of an Xid or
+    0.
+    """
 
     kind: str
     line: str
@@ -47,7 +49,8 @@ class Fault:
 
 
 class KernelLog:
-    """The kernel log from the moment this is made, or the ``whole``. ``root`` is where the node's ``/`` is seen."""
+    """The kernel log from now on, or the ``whole`` log. ``root`` is the path of the node's ``/``.
+    """
 
     def __init__(self, root: Path, whole: bool = False) -> None:
         self._rest, self._fd = b"", -1
@@ -64,34 +67,35 @@ class KernelLog:
         self.close()
 
     def close(self) -> None:
-        """Let go of the log; it has no more lines."""
+        """Close the log. It has no more lines."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
 
     def new_lines(self) -> list[str]:
-        """The kernel's whole lines since the last call, without what it puts before them."""
+        """Return the kernel's complete lines since the last call, without their prefixes."""
         while self._fd >= 0:
             part = self._read()
             if not part:
                 break
             self._rest += part
         *lines, self._rest = self._rest.split(b"\n")
-        # A line that begins with a space belongs to the record before it: names and values for programs.
+        # A line that begins with a space has names and values of the previous record.
         texts = (_message(line.decode("utf-8", "replace")) for line in lines if not line.startswith(b" "))
         return [text for text in texts if text]
 
     def _read(self) -> bytes:
         try:
             return os.read(self._fd, _RECORD)
-        except BrokenPipeError:  # records were overwritten before they were read; the next read goes on after them
+        # Records were overwritten before this read. The next read continues after them.
+        except BrokenPipeError:
             return self._read()
         except OSError:
             return b""
 
 
 def _message(line: str) -> str:
-    """Return the text of a record of the kernel, empty for one that a program wrote."""
+    """Return the text of a kernel record, or empty for a program's record."""
     prefix = _PREFIX.match(line)
     if prefix and int(prefix.group(1)) not in _KERNEL_FACILITY:
         return ""
@@ -99,15 +103,15 @@ def _message(line: str) -> str:
 
 
 def faults(lines: list[str], address: str) -> list[Fault]:
-    """What the lines say of the device at this PCI address, in their order."""
+    """Return the faults in the lines about the device at this PCI address, in their order."""
     told = (_fault(line, address) for line in lines)
     return [fault for fault in told if fault is not None]
 
 
 def _fault(line: str, address: str) -> Fault | None:
-    """Return the fault that the line reports of the device, None for none.
+    """Return the fault that the line reports about the device, or None.
 
-    The NVIDIA driver leaves out the device's function, and may write a longer domain.
+    The NVIDIA driver omits the function of the device, and may write a longer domain.
     """
     for kind, pattern in _FAULTS:
         found = pattern.match(line)

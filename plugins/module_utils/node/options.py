@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of the hands on a node. Standard library only, Python 3.8: it travels to nodes."""
+"""Settings of node operations.
+
+Standard library only, Python 3.8, because the file runs on nodes.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ RESCANS = ("port", "bus", "never")
 
 @dataclass(frozen=True)
 class Options:
-    """Settings; times are seconds.
+    """Settings. Times are in seconds.
 
-    ``event_patience``: how long a device may take to come by itself, before the kernel is told to look for it, and
-    between two such looks; ``search_patience``: how long it may take in all. ``patience``: how long each command, bind,
-    rescan and removal may take.
-    ``rescan``: port, bus or never. ``ports``: PCI addresses of the bridges behind which devices of the fabric come;
-    without them, those that have nothing behind them. ``driver``: a kernel driver instead of the vendor table's.
-    ``force``: a device is removed though it is in use or cannot be proven idle. ``by``: agent or ssh.
-    ``clock``: the moment for evidence, seconds since the epoch.
+    ``event_patience`` is the time in which a device may appear by itself before each rescan.
+    ``search_patience`` is the time limit of the whole search. ``patience`` is the time limit of
+    each command, bind, rescan and removal. ``rescan`` is port, bus or never. ``ports`` are the PCI
+    addresses of the bridges in front of the fabric's devices. Without them, these are the bridges
+    without devices. ``driver`` is a kernel driver that replaces the vendor's driver. ``force``
+    removes a device although it is in use or cannot be proven idle. ``by`` is agent or ssh.
+    ``clock`` returns the time for evidence in seconds since the epoch.
     """
 
     event_patience: float = 2.0

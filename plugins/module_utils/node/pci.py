@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Composable devices on a node's PCI bus, as sysfs shows them: what is there, its link and windows, who holds it.
+"""Composable devices on a node's PCI bus in sysfs: presence, link, memory windows and users.
 
-Standard library only, Python 3.8: it travels to nodes. ``root`` is where the node's /sys and /proc are, ``/`` on the
-node itself.
+Standard library only, Python 3.8, because the file runs on nodes. ``root`` contains the node's /sys
+and /proc. It is ``/`` on the node itself.
 """
 
 from __future__ import annotations
@@ -23,22 +23,26 @@ CLASSES = ("03", "12", "0b40", "0502")
 _BRIDGE, _MEMORY_CLASS = "0604", "0502"
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
-# The first lines of the file ``resource``; the expansion ROM and the windows of virtual functions come after them.
+# The first lines of the file ``resource``. The expansion ROM and the windows of virtual functions
+# follow.
 _BARS = 6
 _UNSET, _MEMORY = 0x20000000, 0x200
-# Documentation/admin-guide/devices.txt of Linux gives this major number to NVIDIA's devices.
+# Documentation/admin-guide/devices.txt of Linux assigns this major number to NVIDIA's devices.
 _NVIDIA_MAJOR = 195
 _DEVICE_NUMBER = re.compile(r"\d+:\d+")
 
 
 class UnknownDevice(Exception):
-    """The node shows no such device; the message says which ones it shows."""
+    """The node does not show the device. The message lists the devices that it shows."""
 
 
 @dataclass(frozen=True)
 class PciDevice:
-    """A device; ids are hexadecimal without 0x, ``uuid``, ``minor`` and ``model`` are what the NVIDIA driver says; of
-    CXL memory ``uuid`` is the serial number, as its driver shows it."""
+    """A device. Its ids are hexadecimal without 0x.
+
+    ``uuid``, ``minor`` and ``model`` are from the NVIDIA driver. For CXL memory, ``uuid`` is the
+    serial number that its driver shows.
+    """
 
     address: str
     vendor: str
@@ -52,9 +56,9 @@ class PciDevice:
 
 
 def devices(root: Path) -> list[PciDevice]:
-    """The node's devices of the PCI classes in CLASSES, sorted by address.
+    """Return the node's devices of the PCI classes in CLASSES, sorted by address.
 
-    ``root``: where the node's /sys and /proc are. Raises NotProven when the bus cannot be read.
+    ``root`` contains the node's /sys and /proc. Raise NotProven if the bus cannot be read.
     """
     folder = root / "sys/bus/pci/devices"
     try:
@@ -98,24 +102,27 @@ def _told(path: Path) -> dict[str, str]:
 
 
 def _uuid(text: str) -> str | None:
-    """The NVIDIA driver writes question marks until the device was used once."""
+    """Return the UUID. The NVIDIA driver shows question marks until the first use of the device."""
     return None if not text or "?" in text else text
 
 
 def _memory_serial(root: Path, address: str, pci_class: str) -> str | None:
-    """Such as ``0x1a2b3c``; None before the driver has made a memory device, and where that has none."""
+    """Return a serial number such as ``0x1a2b3c``, or None.
+
+    There is none before the driver has made a memory device, or if the memory has no number.
+    """
     name = memdev(root, address) if pci_class.startswith(_MEMORY_CLASS) else ""
     serial = _line(root / "sys/bus/pci/devices" / address / name / "serial") if name else ""
     return serial if serial not in ("", "0x0", "0") else None
 
 
 def find(root: Path, wanted: str) -> PciDevice | None:
-    """The device with this GPU UUID or PCI address, None when the node does not show it."""
+    """Return the device with this GPU UUID or PCI address, or None if the node does not show it."""
     return next((d for d in devices(root) if wanted and wanted in (d.uuid, d.address)), None)
 
 
 def need(root: Path, wanted: str) -> PciDevice:
-    """The device with this GPU UUID or PCI address. Raises UnknownDevice."""
+    """Return the device with this GPU UUID or PCI address. Raise UnknownDevice."""
     found = find(root, wanted)
     if found is None:
         known = ", ".join(f"{d.address} ({d.uuid})" if d.uuid else d.address for d in devices(root))
@@ -124,7 +131,7 @@ def need(root: Path, wanted: str) -> PciDevice:
 
 
 def device_files(root: Path, device: PciDevice) -> list[str]:
-    """Files below /dev by which programs use the device. Raises NotProven when that cannot be told."""
+    """Return the files below /dev by which programs use the device. Raise NotProven if unknown."""
     entry = root / "sys/bus/pci/devices" / device.address
     drm = entry / "drm"
     found = [f"/dev/dri/{p.name}" for p in sorted(drm.iterdir())] if drm.is_dir() else []
@@ -145,7 +152,7 @@ def device_files(root: Path, device: PciDevice) -> list[str]:
 
 
 def has_files(root: Path, device: PciDevice) -> bool:
-    """Whether the files by which programs use the device are in /dev; false where it is not known which they are."""
+    """Return whether the device's files are in /dev, and False if the files are unknown."""
     try:
         return all((root / path.lstrip("/")).exists() for path in device_files(root, device))
     except NotProven:
@@ -153,14 +160,17 @@ def has_files(root: Path, device: PciDevice) -> bool:
 
 
 def users(root: Path, device: PciDevice) -> list[str]:
-    """Return the processes that hold the device, as ``pid <n> (<name>)``; empty when it is idle. Raises NotProven."""
+    """Return the processes that use the device, as ``pid <n> (<name>)``. Raise NotProven.
+
+    The list is empty if the device is idle.
+    """
     return openers(root, device_numbers(root, device))
 
 
 def device_numbers(root: Path, device: PciDevice) -> list[str]:
-    """Return the numbers of the character devices by which programs use the device, such as ``195:0``.
+    """Return the numbers of the character devices of the device, such as ``195:0``.
 
-    Raises NotProven when the kernel does not show them.
+    Raise NotProven if the kernel does not show them.
     """
     files = device_files(root, device)
     entry = root / "sys/bus/pci/devices" / device.address
@@ -175,9 +185,9 @@ def device_numbers(root: Path, device: PciDevice) -> list[str]:
 
 
 def _vfio_numbers(root: Path, entry: Path, group: str) -> list[str]:
-    """Return the numbers of the device's IOMMU group, and of the device itself, by which iommufd uses it.
+    """Return the numbers of the device's IOMMU group and, for iommufd, of the device itself.
 
-    A kernel is built with one way or with both, and shows the number of what it has.
+    A kernel supports one of these ways or both, and shows the numbers of what it supports.
     """
     shown = [root / "sys/class/vfio" / name / "dev" for name in (group, f"noiommu-{group}")]
     shown += sorted(entry.glob("vfio-dev/vfio*/dev"))
@@ -195,9 +205,10 @@ def _device_number(path: Path) -> str:
 
 
 def link(root: Path, address: str) -> Link | None:
-    """The device's PCIe link, None where the kernel does not tell it.
+    """Return the device's PCIe link, or None if the kernel does not show it.
 
-    ``max_width`` is what both ends can do: a device for 16 lanes in a slot with 8 has a full link at 8.
+    ``max_width`` is the width that both ends support. A device for 16 lanes has a full link of 8
+    lanes in a slot with 8.
     """
     entry = root / "sys/bus/pci/devices" / address
     width, most = (_line(entry / name) for name in ("current_link_width", "max_link_width"))
@@ -209,7 +220,7 @@ def link(root: Path, address: str) -> Link | None:
 
 
 def bars_without_room(root: Path, address: str) -> list[int]:
-    """Numbers of the device's memory windows (BARs) that have a size and got no address."""
+    """Return the numbers of the memory windows (BARs) that have a size but no address."""
     lines = _line(root / "sys/bus/pci/devices" / address / "resource").splitlines()[:_BARS]
     return [number for number, line in enumerate(lines) if _no_room(line.split())]
 
@@ -223,7 +234,8 @@ def _no_room(fields: list[str]) -> bool:
 
 
 def is_lost(root: Path, address: str) -> bool:
-    """Whether the device no longer answers, though the bus still has it: its configuration reads as all ones."""
+    """Return whether a device on the bus no longer answers, so that its configuration is all ones.
+    """
     try:
         with open(root / "sys/bus/pci/devices" / address / "config", "rb") as config:
             return config.read(4) == b"\xff" * 4
@@ -232,7 +244,10 @@ def is_lost(root: Path, address: str) -> bool:
 
 
 def ports(root: Path) -> list[str]:
-    """PCI addresses of the bridges with nothing behind them, where a new device may have come. Raises NotProven."""
+    """Return the PCI addresses of the bridges without devices, where a new device may appear.
+
+    Raise NotProven.
+    """
     folder = root / "sys/bus/pci/devices"
     try:
         entries = sorted(folder.iterdir())
@@ -243,16 +258,19 @@ def ports(root: Path) -> list[str]:
 
 
 def is_behind(root: Path, address: str, bridges: Collection[str]) -> bool:
-    """Whether the device is behind one of the bridges; true for no bridges, and where sysfs shows none above it."""
+    """Return whether the device is behind one of the bridges.
+
+    Return True without bridges, and if sysfs shows no bridge above the device.
+    """
     entry = (root / "sys/bus/pci/devices" / address).resolve()
     above = {part for part in entry.parent.parts if _ADDRESS.fullmatch(part)}
     return not bridges or not above or not above.isdisjoint(bridges)
 
 
 def switch(root: Path, address: str) -> str:
-    """PCI address of the upstream port of the switch that the device is below; empty for none.
+    """Return the PCI address of the upstream port of the device's switch, or empty.
 
-    Above it sysfs shows a root port, and an upstream and a downstream port for each switch.
+    Above the device, sysfs shows a root port, and an upstream and a downstream port of each switch.
     """
     entry = (root / "sys/bus/pci/devices" / address).resolve()
     above = [part for part in entry.parent.parts if _ADDRESS.fullmatch(part)]
@@ -260,7 +278,8 @@ def switch(root: Path, address: str) -> str:
 
 
 def shared_places(root: Path, bridges: Collection[str]) -> dict[str, str | int]:
-    """What all devices behind these bridges share: ``pcieRoot`` and ``numaNode``, each where all have the same one."""
+    """Return ``pcieRoot`` and ``numaNode`` of these bridges, each only if all have the same value.
+    """
     roots = {root_complex(root, address) for address in bridges}
     nodes = {_line(root / "sys/bus/pci/devices" / address / "numa_node") for address in bridges}
     found: dict[str, str | int] = {}
@@ -272,7 +291,7 @@ def shared_places(root: Path, bridges: Collection[str]) -> dict[str, str | int]:
 
 
 def memory_windows(root: Path, bridges: Collection[str]) -> int:
-    """Bytes of memory that may be behind these bridges together, by the windows that firmware and kernel gave them."""
+    """Return the bytes of memory windows that firmware and kernel assigned to these bridges."""
     return sum(_window(line.split()) for address in bridges for line in
                _line(root / "sys/bus/pci/devices" / address / "resource").splitlines()[_BARS + 1:])
 
@@ -286,12 +305,12 @@ def _window(fields: list[str]) -> int:
 
 
 def root_complex(root: Path, address: str) -> str:
-    """The root complex above a device, such as pci0000:00; empty where sysfs shows none."""
+    """Return the root complex of a device, such as pci0000:00, or empty if sysfs shows none."""
     above = (root / "sys/bus/pci/devices" / address).resolve().parts
     return next((part for part in above if _ROOT.fullmatch(part)), "")
 
 
 def memdev(root: Path, address: str) -> str:
-    """Name of the device's CXL memory device, such as ``mem0``; empty when its driver has made none."""
+    """Return the name of the CXL memory device, such as ``mem0``, or empty without its driver."""
     entry = root / "sys/bus/pci/devices" / address
     return next((p.name for p in sorted(entry.glob("mem[0-9]*"))), "")

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which processes of a node hold a device: by the device's number, not by the names of its files.
+"""Find the processes of a node that use a device, by its number and not by the names of its files.
 
-One device has many names: another path, a bind mount, a file that was renamed or removed while open. A process also
-holds a device that it has mapped after it closed the file. Standard library only: the file travels to nodes.
+One device has many names, such as another path, a bind mount, or a file that was renamed or removed
+while open. A process also uses a device that it has mapped after it closed the file. Standard
+library only, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -19,32 +20,34 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
-# A root with this file belongs to a stand-in of a node. Its commands are programs that lie below it, and its device
-# files are plain files with the device's number as their text.
+# A root with this file is a simulated node. Its commands are programs below the root, and its
+# device files are plain files with the number of the device as text.
 SIMULATED = ".simulated-node"
 _NUMBER = re.compile(r"\d+:\d+")
 _LONGEST_NUMBER = 32
 PATIENCE = 30.0
 _LOOKING = threading.Lock()
-# statx(2) of <linux/stat.h>, which C libraries have since glibc 2.28.
+# statx(2) of <linux/stat.h>, in C libraries since glibc 2.28.
 _STATX = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
 _AT_FDCWD, _DONT_SYNC, _TYPE, _STATX_SIZE = -100, 0x4000, 0x1, 256
 _MODE_AT, _RDEV_AT = 28, 128
 
 
 class NotProven(Exception):
-    """Whether the device is in use cannot be told; the message says why."""
+    """The use of the device cannot be determined. The message says why."""
 
 
 def openers(root: Path, numbers: Iterable[str]) -> list[str]:
-    """Return the processes below ``root`` that have a device with one of these numbers open or mapped.
+    """Return the processes below ``root`` that have a device with one of these numbers open or
+    mapped.
 
-    ``numbers``: of character devices, as the kernel writes them in the file ``dev`` of sysfs, such as ``195:0``.
-    Threads may have file tables of their own, so all are read. Raises NotProven, also when the files cannot be read
-    within PATIENCE seconds.
+    ``numbers`` are those of character devices as in the file ``dev`` of sysfs, such as ``195:0``.
+    Threads may have their own file tables, so all are read. Raise NotProven, also if the files
+    cannot be read within PATIENCE seconds.
     """
     look = _Look(root, frozenset(numbers))
-    # A file system that hangs, such as that of a server which is away, holds the thread. So there is one at most.
+    # A hanging file system, as of a server that is away, blocks the thread. So allow only one
+    # thread.
     if not _LOOKING.acquire(timeout=PATIENCE):
         raise NotProven("an earlier look at the files of the node's processes has not ended; a file system hangs")
     try:
@@ -61,7 +64,10 @@ def openers(root: Path, numbers: Iterable[str]) -> list[str]:
 
 
 class _Look(threading.Thread):
-    """One look at all processes. ``at``: the link that is read; ``error``: why ``found`` is not all."""
+    """One reading of all processes. ``at`` is the current link.
+
+    ``error`` says why ``found`` is incomplete.
+    """
 
     def __init__(self, root: Path, wanted: Collection[str]) -> None:
         super().__init__(daemon=True)
@@ -72,11 +78,11 @@ class _Look(threading.Thread):
         self.error: Exception | None = NotProven("the look at the node's processes broke off")
 
     def run(self) -> None:
-        """Read until the end. Another look may begin then."""
+        """Read to the end. Then another reading may begin."""
         try:
             self.found = [_name(p) for p in processes(self._root) if any(map(self._is_wanted, _links(p)))]
             self.error = None
-        except Exception as error:  # the caller's thread raises it
+        except Exception as error:  # The caller's thread raises the error.
             self.error = error
         finally:
             _LOOKING.release()
@@ -87,10 +93,10 @@ class _Look(threading.Thread):
 
 
 def processes(root: Path) -> list[Path]:
-    """The folders of all processes of a node, by their number.
+    """Return the folders of all processes of a node, by number.
 
-    Raises NotProven when process 1 is not among them: an empty /proc, one of a container, or one that hides the
-    processes of others shows nobody who holds a device, and that is no proof.
+    Raise NotProven if process 1 is missing. An empty /proc, the /proc of a container, or a /proc
+    that hides other users' processes shows no users, which proves nothing.
     """
     proc = root / "proc"
     try:
@@ -103,15 +109,15 @@ def processes(root: Path) -> list[Path]:
 
 
 def _links(process: Path) -> Iterator[str]:
-    """Yield a link for each file that a thread of the process has open, and for each part of a file in its memory."""
+    """Yield a link for each open file of a thread of the process, and for each mapped file."""
     threads = [name for name in _list(process / "task") if name != process.name]
     for folder in (process, *(process / "task" / name for name in threads)):
         yield from _entries(folder / "fd")
-    # All threads share their memory. A first thread that has ended shows none. The folder of another thread beside
-    # the process's own does, though /proc does not list it.
+    # All threads share their memory. A first thread that has ended shows none. The folder of
+    # another thread beside the process's own shows it, though /proc does not list it.
     for folder in (process, *(process / os.pardir / name for name in threads)):
         yield from _entries(folder / "map_files")
-        if _list(folder / "map_files"):  # the thread has not ended meanwhile, so all could be read
+        if _list(folder / "map_files"):  # The thread was alive, so its list is complete.
             break
 
 
@@ -122,17 +128,17 @@ def _entries(folder: Path) -> list[str]:
 def _list(folder: Path) -> list[str]:
     try:
         return os.listdir(str(folder))
-    except (FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
+    except (FileNotFoundError, ProcessLookupError):  # The process has ended meanwhile.
         return []
     except OSError as error:
         raise NotProven(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def _number(link: str) -> str:
-    """Return the number of the character device that the link leads to, empty for other files."""
+    """Return the number of the character device behind the link, or empty for other files."""
     try:
         mode, major, minor = _file(link)
-    except (FileNotFoundError, ProcessLookupError):  # closed meanwhile
+    except (FileNotFoundError, ProcessLookupError):  # The file was closed meanwhile.
         return ""
     except OSError as error:
         raise NotProven(f"{link} cannot be read: {error.strerror}") from None
@@ -140,10 +146,10 @@ def _number(link: str) -> str:
 
 
 def _file(link: str) -> tuple[int, int, int]:
-    """Return the mode of an open file, and the major and minor number of a device. Raises OSError.
+    """Return the mode of an open file, and the major and minor number of a device. Raise OSError.
 
-    The server of its file system is asked nothing. A tenant may mount one that does not answer,
-    and no device of the node would ever be proven idle.
+    Do not query the server of its file system. A tenant may mount a file system that does not
+    answer, and then no device of the node could ever be proven idle.
     """
     if _STATX is not None:
         found = ctypes.create_string_buffer(_STATX_SIZE)
@@ -158,7 +164,8 @@ def _file(link: str) -> tuple[int, int, int]:
 
 
 def _simulated_number(root: Path) -> Callable[[str], str]:
-    """Read numbers on a stand-in of a node, where links of made-up processes lead to files below ``root``."""
+    """Return a function that reads numbers on a simulated node, with links to files below ``root``.
+    """
     def number(link: str) -> str:
         try:
             target = os.readlink(link)
@@ -166,7 +173,7 @@ def _simulated_number(root: Path) -> Callable[[str], str]:
             return ""
         except OSError as error:
             raise NotProven(f"{link} cannot be read: {error.strerror}") from None
-        # The mount of an ended container has no place, so that the file's name alone is left.
+        # The mount of an ended container has no path, so only the name of the file is left.
         unmounted = f"{root}/dev/{target[1:]}" if target.rfind("/") == 0 else link
         return _text(f"{root}/{target.lstrip('/')}") or _text(link) or _text(unmounted)
 
@@ -174,7 +181,7 @@ def _simulated_number(root: Path) -> Callable[[str], str]:
 
 
 def _text(path: str) -> str:
-    """Return the number that a plain file of a stand-in has as its text, empty for other files."""
+    """Return the number in a plain file of a simulated node, or empty for other files."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return ""
@@ -187,7 +194,7 @@ def _text(path: str) -> str:
 
 def _name(process: Path) -> str:
     try:
-        # The kernel cuts a name after 15 bytes, which may be in the midst of a character.
+        # The kernel cuts a name after 15 bytes, perhaps within a character.
         name = (process / "comm").read_bytes().decode("utf-8", "replace").strip()
     except OSError:
         name = ""

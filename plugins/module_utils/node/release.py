@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One device from its last use on the node off the bus; what turns up in between takes all of it back.
+"""Release one device from its last use on the node until it is off the bus. Undo all on a problem.
 
-A removal that begins while somebody has the device open may never end (NVIDIA's open modules 595 to 610). So it is
-proven idle first, and again when nobody new can come. Standard library only, Python 3.8: it travels to nodes.
+A removal that begins while a process has the device open may never end (NVIDIA's open modules 595
+to 610). So prove that the device is idle, and prove it again when no new user can come. Standard
+library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -46,40 +47,42 @@ from .vendors import OFFLINE, may_be, vendor_of
 
 
 class NotRestarted(Exception):
-    """The vendor's plugin must not be restarted; the message says why."""
+    """The vendor's plugin must not be restarted. The message says why."""
 
 
 class VendorPlugin(t.Protocol):
-    """The vendor's DRA plugin on this node. With some of its feature gates it has every device open while it runs.
+    """The vendor's DRA plugin on this node. With some feature gates it keeps every device open.
 
-    Source: NVIDIA's DRA driver 0.4.1, `device_health.go` and `nvlib.go` (NVMLDeviceHealthCheck, DynamicMIG).
+    Source: NVIDIA's DRA driver 0.4.1, `device_health.go` and `nvlib.go` (NVMLDeviceHealthCheck,
+    DynamicMIG).
     """
 
     def pods(self) -> Collection[str]:
         """Return the UIDs of its pods on this node."""
 
     def restart(self) -> None:
-        """Have it begin anew. It then opens every device but those that are drained.
+        """Restart the plugin. It then opens every device except drained devices.
 
-        Raises NotRestarted where it must run on, and any exception where it cannot be reached.
+        Raise NotRestarted if it must keep running, and any exception if it cannot be reached.
         """
 
 
 def release(host: Host, device: Evidence, options: Options, note: Callable[[Evidence], None],
             still_free: Callable[[], str], known: Collection[str] = (),
             plugin: VendorPlugin | None = None) -> Evidence:
-    """Take a device off the node's bus, when nobody uses it.
+    """Remove an idle device from the node's bus.
 
-    ``device``: the evidence so far; its UUID and address say which device it is. ``note`` is called with the evidence
-    after every step. ``still_free`` is asked when nobody new can come: who has a claim on the device, empty for nobody.
-    ``known``: addresses and UUIDs of devices that are certainly others. With ``options.force`` the device is removed
-    whatever is found. ``plugin``: restarted where it alone has the device open, once that is drained; None where nobody
-    can restart it.
+    ``device`` is the evidence so far, with the device's UUID and address. ``note`` receives the
+    evidence after every step. When no new user can come, ``still_free`` returns the claim that uses
+    the device, or empty. ``known`` are addresses and UUIDs of devices that are certainly others.
+    ``options.force`` removes the device in any case. ``plugin`` is restarted once the device is
+    drained, if only the plugin has it open. It is None if the plugin cannot be restarted.
 
-    Returns the evidence in the phase Removed. Raises NodeTrouble, after the evidence that says so was noted:
-    ClaimInUse, OpenOnNode, NotProven and CommandFailed with all taken back, so that the device is usable; RemovalHung
-    with the removal left behind, and Sanitizing while the kernel sanitizes CXL memory. Any other exception passes
-    through, after all was taken back as well. It may be called again after any of them.
+    Return the evidence in the phase Removed. Raise NodeTrouble after its evidence was noted. After
+    ClaimInUse, OpenOnNode, NotProven and CommandFailed all is undone and the device is usable.
+    After RemovalHung the removal is still in flight. After Sanitizing the kernel is sanitizing CXL
+    memory. Any other exception is raised after all was undone. A caller may call again after any of
+    them.
     """
     progress = Progress(replace(device, by=options.by), options, note)
     try:
@@ -95,10 +98,10 @@ def release(host: Host, device: Evidence, options: Options, note: Callable[[Evid
 
 
 def take_back(host: Host, device: Evidence, options: Options, note: Callable[[Evidence], None]) -> Evidence:
-    """Make a device usable again whose release was begun by an earlier run, and is no longer asked for.
+    """Make a device usable again after an earlier run began a release that is no longer requested.
 
-    Returns the evidence, in the phase that it had before the release, or Removed when the device is off the bus. Raises
-    NodeTrouble, after it was noted.
+    Return the evidence, in the phase Ready after a first use and else Preparing, or Removed if the
+    device is off the bus. Raise NodeTrouble after it was noted.
     """
     progress = Progress(replace(device, by=options.by), options, note)
     try:
@@ -114,9 +117,10 @@ def take_back(host: Host, device: Evidence, options: Options, note: Callable[[Ev
 
 
 def _find(host: Host, device: Evidence, known: Collection[str]) -> pci.PciDevice | None:
-    """Return the device on the bus, None when it is certainly not there. Raises NodeTrouble(NotProven).
+    """Return the device on the bus, or None if it is certainly not there.
 
-    A UUID decides first. The address of a lost device stays in its evidence, and the fabric may put another one there.
+    A UUID decides first. The evidence of a lost device keeps its address, and the fabric may put
+    another device there. Raise NodeTrouble(NotProven).
     """
     try:
         there = [d for d in pci.devices(host.root) if may_be(device.uuid, d.vendor, d.pci_class)]
@@ -144,7 +148,7 @@ def _shared(what: str, value: str) -> NodeTrouble:
 
 
 def _gone(progress: Progress) -> None:
-    """The device is off the bus; one that never had an address was never on it."""
+    """Record that the device is off the bus. Without an address, it was never on it."""
     progress.evidence = progress.evidence.with_phase(RELEASING)
     if progress.evidence.address:
         progress.step(REMOVED_FROM_BUS, phase=REMOVED, trouble=None)
@@ -153,7 +157,7 @@ def _gone(progress: Progress) -> None:
 
 
 class _Release:
-    """The work on one device that is on the bus."""
+    """The work on one device on the bus."""
 
     def __init__(self, host: Host, device: pci.PciDevice, options: Options, progress: Progress,
                  still_free: Callable[[], str], plugin: VendorPlugin | None = None) -> None:
@@ -163,9 +167,10 @@ class _Release:
         self.vendor = vendor_of(device.vendor, device.pci_class)
         self.holders = Holders(host, device, self.vendor, options)
         self.services, self.undo = Undo(), Undo()
-        # Nobody new can come: not before a drain, at once where no driver has the device.
+        # No new user can come after a drain, or if the device has no driver.
         self.closed = device.driver is None
-        # Without its own driver the vendor's tools do not know the device; one that does not answer, they wait for.
+        # Without its own driver, the vendor's tools do not know the device. If it does not answer,
+        # they hang.
         self.by_tools = device.driver == self.vendor.driver and not pci.is_lost(host.root, device.address)
         self.command = removal_command(self.vendor, device.address) if self.by_tools else []
 
@@ -190,7 +195,7 @@ class _Release:
         _gone(self.progress)
 
     def take_back(self) -> None:
-        """Open the device again, whatever was done to it."""
+        """Make the device usable again after any steps."""
         if self._removal_runs():
             _gone(self.progress)
             return
@@ -201,7 +206,9 @@ class _Release:
         self.progress.become(self.progress.evidence.with_phase(_usable(self.progress.evidence)).without_trouble())
 
     def _removal_runs(self) -> bool:
-        """Whether a removal of an earlier run has ended just now. Raises RemovalHung while it has not."""
+        """Return whether a removal of an earlier run has just ended. Raise RemovalHung if it has
+        not.
+        """
         running = still_under_way(self.host, self.device.address, self.command)
         if not running:
             return False
@@ -216,7 +223,7 @@ class _Release:
         return (self.host.root / "sys/bus/pci/devices" / self.device.address).exists()
 
     def _undo_earlier(self) -> None:
-        """An earlier run that was cut off may have drained the device, or taken it from its driver."""
+        """Undo the drain or unbind of an earlier run that was interrupted."""
         if self.by_tools and self.vendor.undrain:
             self.undo.later(lambda: undrain(self.host, self.device, self.vendor, self.options))
         if self.device.driver is None and self.progress.evidence.has_ever(BOUND):
@@ -224,7 +231,7 @@ class _Release:
                                              self.options.patience))
 
     def _close(self) -> None:
-        """Until nobody can have the device, and nobody new can come."""
+        """Prove that no process or claim uses the device and that no new user can come."""
         if self.progress.evidence.has(IDLE):
             self._undo_earlier()
         if self.by_tools:
@@ -248,7 +255,7 @@ class _Release:
             self._unless_forced(self._unload)
 
     def _prove_before_the_drain(self) -> bool:
-        """Return whether the proof has to wait, since the vendor's plugin has the device open until it is restarted."""
+        """Return whether the proof must wait until the vendor's plugin is restarted."""
         if self._is_held_by_plugin():
             self.undo.later(self._show_to_plugin)
             return True
@@ -257,7 +264,7 @@ class _Release:
         return False
 
     def _is_held_by_plugin(self) -> bool:
-        """Return whether the vendor's plugin, and nothing else, has a device open that the vendor's tool can drain."""
+        """Return whether only the vendor's plugin has the device open, and a tool can drain it."""
         return (self.plugin is not None and self.by_tools and bool(self.vendor.drain)
                 and self.holders.is_open_by_pods_alone(self.plugin.pods()))
 
@@ -271,7 +278,7 @@ class _Release:
         bus.until(lambda: not self.holders.is_open(), self.options.patience)
 
     def _show_to_plugin(self) -> None:
-        """Undo: the plugin saw no device that was drained. It looks again when users are let in again."""
+        """Restart the plugin as an undo, because it did not see the drained device."""
         if self.plugin is None or not self.is_plugin_restarted:
             return
         try:
@@ -300,7 +307,7 @@ class _Release:
             self.command = []
 
     def _sanitize(self) -> None:
-        """The kernel sanitizes memory only while its driver has it, so it is enabled for the request alone."""
+        """Sanitize the memory. Enable its driver only for the request, as the kernel needs it."""
         root, address = self.host.root, self.device.address
         sanitize.await_end(root, address, self.options.event_patience)
         if not self.progress.evidence.has(SANITIZE_STARTED):
@@ -325,7 +332,7 @@ class _Release:
             self.command = []
 
     def _give_up(self, trouble: NodeTrouble) -> None:
-        """Take all back, unless something is under way that cannot be taken back."""
+        """Undo all steps, unless an operation is in flight that cannot be undone."""
         lasts = trouble.reason in (REMOVAL_HUNG, SANITIZING)
         if lasts or still_under_way(self.host, self.device.address, self.command):
             self.services.all()
@@ -339,11 +346,11 @@ class _Release:
 
 
 def _as_trouble(error: BaseException) -> NodeTrouble:
-    """Return the trouble that anything else is, such as an error of the API server, or an end from outside."""
+    """Convert any other error, such as of the API server or a stop from outside."""
     reason = NOT_PROVEN if isinstance(error, NotProven) else COMMAND_FAILED
     return NodeTrouble(reason, f"the release broke off: {type(error).__name__}: {error}")
 
 
 def _usable(evidence: Evidence) -> str:
-    """The phase of a device whose release was taken back."""
+    """Return the phase of a device after its release was undone."""
     return READY if evidence.has_ever(TOUCHED) else PREPARING

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take a device off the bus, with patience: a removal that hangs in the kernel is left behind and told.
+"""Remove a device from the bus with a time limit. A removal that hangs in the kernel is reported.
 
-Standard library only, Python 3.8: it travels to nodes.
+Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .vendors import Vendor, fill
 
 
 def unload_last(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, undo: Undo) -> bool:
-    """Unload the modules that must go before the last device of its driver. True when it is the last one.
+    """Unload modules before the last device of their driver is removed. Return True for the last.
 
-    Raises NodeTrouble(OpenOnNode) when a module is in use.
+    Raise NodeTrouble(OpenOnNode) if a module is in use.
     """
     if any(d.driver == device.driver for d in pci.devices(host.root) if d.address != device.address):
         return False
@@ -44,11 +44,10 @@ def _unload(host: Host, module: str, options: Options, undo: Undo) -> None:
 
 
 def remove(host: Host, device: pci.PciDevice, argv: list[str], options: Options) -> None:
-    """Take the device off the bus, by the vendor's command where there is one, else by the kernel.
+    """Remove the device from the bus, by the vendor's command or else by the kernel.
 
-    With ``options.force`` the kernel is asked also when the vendor's command refuses.
-
-    Raises NodeTrouble: RemovalHung when it does not end, OpenOnNode or CommandFailed when it is refused.
+    With ``options.force``, use the kernel even if the vendor's command refuses. Raise NodeTrouble:
+    RemovalHung if it does not end, OpenOnNode or CommandFailed if it is refused.
     """
     with KernelLog(host.root) as log:
         try:
@@ -72,27 +71,27 @@ def _why(log: KernelLog, address: str) -> str:
 
 
 def hung(address: str, said: str) -> NodeTrouble:
-    """The trouble of a removal that does not end."""
+    """Return the error for a removal that does not end."""
     return NodeTrouble(REMOVAL_HUNG, f"the removal of {address} hangs in the kernel ({said}); end what still holds the "
                                      "device; if the removal does not end then, reboot the node")
 
 
 def _forget_file(root: Path, device: pci.PciDevice) -> None:
-    """The driver leaves the device's file behind; the next device would find it, and a container its dead one."""
+    """Delete the file that the driver leaves, so that no other device or container finds it."""
     if device.minor is not None:
         with contextlib.suppress(OSError):
             os.unlink(str(root / f"dev/nvidia{device.minor}"))
 
 
 def still_under_way(host: Host, address: str, argv: Sequence[str]) -> list[str]:
-    """Return process numbers of removals of this device that have not ended, also those of an earlier program.
+    """Return the processes of removals of this device in flight, also of earlier programs.
 
-    ``argv``: the vendor's command that removes it, empty for none.
+    ``argv`` is the vendor's command for the removal, or empty.
     """
     found = [bus.removing(host.root, address), left_behind.running(host.root, " ".join(argv)) if argv else ""]
     return [process for process in found if process]
 
 
 def removal_command(vendor: Vendor, address: str) -> list[str]:
-    """The vendor's command that takes the device off the bus; empty for none."""
+    """Return the vendor's command that removes the device from the bus, or an empty list."""
     return fill(vendor.remove, address=address)

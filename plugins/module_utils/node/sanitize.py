@@ -1,16 +1,16 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the content of CXL memory unavailable, by the kernel, where the device offers it.
+"""Sanitize the content of CXL memory by the kernel, if the device supports it.
 
-Sources: Linux since 6.5, `Documentation/ABI/testing/sysfs-bus-cxl` (`memX/security/state`, `sanitize` and
-`erase`) and `drivers/cxl/core/mbox.c` (`cxl_mem_sanitize`). The kernel answers EBUSY while a decoder of
-the memory is committed, and while the driver `cxl_mem` does not have it, as after `cxl disable-memdev`.
-It sanitizes in the background: `state` reads `sanitize` meanwhile. A file that is not there means that
-the device cannot do so. CXL 3.0, 8.2.9.8.5.1: memory whose sanitizing failed or was interrupted gives
-nobody its content until a later one succeeds.
+Sources: Linux since 6.5, `Documentation/ABI/testing/sysfs-bus-cxl` (`memX/security/state`,
+`sanitize` and `erase`) and `drivers/cxl/core/mbox.c` (`cxl_mem_sanitize`). The kernel answers EBUSY
+while a decoder of the memory is committed, and while the driver `cxl_mem` does not have it, as
+after `cxl disable-memdev`. It sanitizes in the background, and `state` reads `sanitize` meanwhile.
+Without one of these files, the device does not support it. CXL 3.0, 8.2.9.8.5.1: memory with a
+failed or interrupted sanitizing gives no content until a later one succeeds.
 
-Standard library only, Python 3.8: it travels to nodes.
+Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _UNDER_WAY, _BUSY = "sanitize", "Device or resource busy"
 
 
 def offered(root: Path, address: str) -> str:
-    """Return the path below ``root`` of the file that sanitizes the memory, empty where there is none.
+    """Return the path below ``root`` of the file that sanitizes the memory, or empty.
 
-    ``address``: PCI address of any device.
+    ``address`` is the PCI address of any device.
     """
     name = pci.memdev(root, address)
     security = root / "sys/bus/pci/devices" / address / name / "security"
@@ -38,7 +38,7 @@ def offered(root: Path, address: str) -> str:
 
 
 def is_under_way(root: Path, address: str) -> bool:
-    """Return whether the kernel is sanitizing the memory. Raises NotProven when the kernel does not say so."""
+    """Return whether the kernel is sanitizing the memory. Raise NotProven if that is unknown."""
     path = (root / offered(root, address)).parent / "state"
     try:
         return path.read_text(encoding="ascii").strip() == _UNDER_WAY
@@ -47,10 +47,10 @@ def is_under_way(root: Path, address: str) -> bool:
 
 
 def start(root: Path, address: str, patience: float) -> None:
-    """Have the kernel sanitize memory that offers it. Whether it is idle is the caller's to prove.
+    """Request that the kernel sanitize memory that supports it. The caller must prove it is idle.
 
-    ``patience``: seconds that the write may take; the sanitizing goes on after it. Raises NodeTrouble: OpenOnNode while
-    the memory is used, else CommandFailed.
+    ``patience`` is the time limit of the write in seconds. The sanitizing continues after it. Raise
+    NodeTrouble: OpenOnNode while the memory is in use, else CommandFailed.
     """
     try:
         bus.ask(root, root / offered(root, address), "1", patience)
@@ -62,7 +62,7 @@ def start(root: Path, address: str, patience: float) -> None:
 def await_end(root: Path, address: str, patience: float) -> None:
     """Return when the kernel is not sanitizing the memory.
 
-    Raises NodeTrouble: Sanitizing after ``patience`` seconds, NotProven.
+    Raise NodeTrouble: Sanitizing after ``patience`` seconds, NotProven.
     """
     try:
         ended = bus.until(lambda: not is_under_way(root, address), patience)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the device that the fabric has attached: it comes by itself, or the kernel is told to look for it.
+"""Find the device that the fabric has attached, by itself or after a rescan.
 
-Standard library only, Python 3.8: it travels to nodes.
+Standard library only, Python 3.8, because the file runs on nodes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from .vendors import may_be
 class Wanted:
     """A device that the fabric has attached.
 
-    ``device`` is its uid at the CDI Manager. ``uuid`` is the GPU's where the manager knows it, else empty: then the
-    device is the one that is new. ``known`` are PCI addresses and UUIDs of devices that are certainly others: those of
-    other ComposableResources, and those that were there before the attach. ``address``, where it is known, is where the
-    device must come. ``before``: what was done so far.
+    ``device`` is its uid at the CDI Manager. ``uuid`` is the UUID of the GPU, or empty if the
+    manager does not know it. Then the new device is the right one. ``known`` are PCI addresses and
+    UUIDs of devices that are certainly others: those of other ComposableResources, and those from
+    before the attach. ``address`` is the place where the device must appear, if known. ``before``
+    is the evidence so far.
     """
 
     device: str
@@ -37,9 +38,10 @@ class Wanted:
 
 
 class Search:
-    """Devices that may be the wanted one. ``root`` is where the node's ``/`` is seen, ``address`` where it was before.
+    """Search for the wanted device.
 
-    Raises NotProven when the bus cannot be read, and NodeTrouble when the kernel does not look.
+    ``root`` is the path of the node's ``/``. ``address`` is the earlier address of the device.
+    Methods raise NotProven if the bus cannot be read, and NodeTrouble if a rescan fails.
     """
 
     def __init__(self, root: Path, wanted: Wanted, options: Options, address: str) -> None:
@@ -48,7 +50,7 @@ class Search:
         self.gave_up = False
 
     def candidates(self) -> Iterator[pci.PciDevice]:
-        """Devices that may be the wanted one, as they come; the kernel is told to look when none comes by itself."""
+        """Yield devices that may be the wanted one as they appear. Rescan if none appears."""
         deadline, looked = time.monotonic() + self.options.search_patience, False
         while True:
             if self._await(min(self.options.event_patience, max(0.0, deadline - time.monotonic()))):
@@ -66,7 +68,9 @@ class Search:
         return bus.until(lambda: self._next() is not None, patience)
 
     def _next(self) -> pci.PciDevice | None:
-        """The wanted device by its UUID, or by the address that it had; else the first that may be it."""
+        """Return the device with the wanted UUID, the earlier address, or else the first possible
+        one.
+        """
         wanted, address = self.wanted.uuid, self.address
         there = [d for d in pci.devices(self.root) if is_possible(self.root, d, wanted, self.others, self.options)]
         if self.wanted.address:
@@ -76,25 +80,29 @@ class Search:
         return min(there, key=lambda d: (not wanted or d.uuid != wanted, d.address != address, d.address), default=None)
 
     def pass_over(self, address: str, failed: bool) -> None:
-        """This device is another, or with ``failed`` perhaps: then nothing more is waited for than one look."""
+        """Exclude this device. With ``failed`` it may be the wanted one, so rescan at most once
+        more.
+        """
         self.others.add(address)
         self.gave_up = self.gave_up or failed
 
     def not_found(self) -> str:
-        """What to say when no device came."""
+        """Return the message if no device appeared."""
         return (f"the device is not on the node's bus {self.options.search_patience:g} s after it was attached; "
                 f"{looked(self.root, self.options)}; check its cable and the fabric's port, or set rescan to bus")
 
 
 def is_possible(root: Path, device: pci.PciDevice, uuid: str, known: Collection[str], options: Options) -> bool:
-    """Whether the device may be the one with this UUID: none of ``known``, alive, behind the fabric's ports."""
+    """Return whether the device may have this UUID, is not ``known``, answers, and is behind the
+    ports.
+    """
     return (device.address not in known and device.uuid not in known
             and may_be(uuid, device.vendor, device.pci_class)
             and pci.is_behind(root, device.address, options.ports) and not pci.is_lost(root, device.address))
 
 
 def look(root: Path, options: Options) -> None:
-    """Have the kernel look for new devices, as far as that is allowed. Raises NodeTrouble when it does not."""
+    """Rescan for new devices as ``options.rescan`` allows. Raise NodeTrouble."""
     if options.rescan == "bus":
         bus.rescan(root, options.patience)
     elif options.rescan == "port":
@@ -103,7 +111,7 @@ def look(root: Path, options: Options) -> None:
 
 
 def looked(root: Path, options: Options) -> str:
-    """What ``look`` does, as part of a sentence."""
+    """Return what ``look`` does, as part of a sentence."""
     if options.rescan == "bus":
         return "the whole bus was looked at again"
     if options.rescan == "port":

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Raw JSON of the cluster and the snapshot of the fabric become the frozen views that the planners read."""
+"""Convert raw JSON of the cluster, and the inventory of the fabric, to the values that the planners
+read."""
 
 from __future__ import annotations
 
@@ -33,13 +34,17 @@ from ...planning.pool.plan import READY_CONDITION, PoolSlice
 from ...planning.settings import Settings
 
 Json = dict[str, t.Any]
-# A device is looked at many times between two changes of its evidence; an old text is never asked for again. As many as
-# there are devices in a burst, since nodes are looked at in turn; one takes 2 KiB.
+# Evidence is read many times between two changes, and an old text is never read again. The cache
+# has room for the devices of a burst, 2 KiB each, because nodes are planned in turn.
 _parsed = functools.lru_cache(1024)(Evidence.parse)
 
 
 def read_claim(raw: Json, settings: Settings) -> Claim | None:
-    """A claim that holds pool devices for a pod or for a PodGroup, whose pods it does not name; None for any other."""
+    """Return a claim with pool devices that is reserved for a pod or a PodGroup, or None for other
+    claims.
+
+    A claim of a PodGroup does not name its pods.
+    """
     binding = claims.binding_results(raw)
     consumers = claims.consumers(raw)
     ours = [r for r in binding if r["driver"] in settings.drivers or settings.of_pool(r["pool"])]
@@ -52,12 +57,12 @@ def read_claim(raw: Json, settings: Settings) -> Claim | None:
 
 
 def claim_key(raw: Json | None) -> str:
-    """``namespace/name`` of a claim, empty for none."""
+    """Return ``namespace/name`` of a claim, or an empty string for None."""
     return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}" if raw else ""
 
 
 def claim_phase(raw: Json) -> str:
-    """CoHDI's state of a claim: the worst of its pool devices."""
+    """Return CoHDI's state of a claim, which is the worst of its pool devices."""
     types = [FAILED_CONDITION, RESCHEDULE_CONDITION, READY_CONDITION]
     found = [claims.condition(raw, r, types) for r in claims.binding_results(raw)]
     if FAILED_CONDITION in found:
@@ -74,7 +79,7 @@ def _result(result: Json, settings: Settings) -> PoolResult:
 
 
 def read_request(raw: Json, node: Json | None = None) -> ComposabilityRequest:
-    """A ComposabilityRequest for a node."""
+    """Return a ComposabilityRequest for a node."""
     spec = raw["spec"]["resource"]
     return ComposabilityRequest(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
                                 bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
@@ -87,13 +92,16 @@ def _lacks(node: Json, spec: Json) -> str:
 
 
 def read_evidence(raw: Json) -> Evidence | None:
-    """What the hands of the node wrote about the device that a ComposableResource has now; None for nothing."""
+    """Return the evidence of node operations on the device of a ComposableResource, or None.
+
+    Evidence about an earlier device does not count.
+    """
     found = _parsed(cohdi.annotation(raw, cohdi.NODE))
     return found if found and found.device == (raw.get("status") or {}).get("cdi_device_id") else None
 
 
 def read_node_work(raw: Json) -> NodeWork:
-    """What was done on the node about the device of a ComposableResource."""
+    """Return the progress of node operations on the device of a ComposableResource."""
     release = cohdi.annotation(raw, cohdi.RELEASE)
     found, asked = read_evidence(raw), bool(release)
     if found is None:
@@ -102,27 +110,32 @@ def read_node_work(raw: Json) -> NodeWork:
     warning = trouble is not None and trouble.reason in evidence.WARNINGS
     fatal = trouble is not None and (trouble.reason == evidence.LOST_ON_BUS or (
         found.phase == evidence.PREPARING and not warning))
-    # Once the release is withdrawn the node takes the device back, whatever it wrote before and is asked after it.
+    # After a withdrawn release the node takes the device back, whatever it wrote before. So
+    # evidence counts only for the current release.
     removed = asked and found.phase == evidence.REMOVED and found.release == release
     return NodeWork(asked, found.phase == evidence.READY, removed,
                     found.steps[-1].step if found.steps else "", trouble.message if trouble else "", fatal, warning)
 
 
 def serial(raw: Json) -> str:
-    """By what a node knows the device of a ComposableResource: the GPU's UUID, from the CDI Manager or the node."""
+    """Return the serial by which a node knows the device of a ComposableResource.
+
+    It is the GPU's UUID, as reported by the CDI Manager or the node.
+    """
     told = str((raw.get("status") or {}).get("device_id") or "")
     found = None if told else read_evidence(raw)
     return found.uuid if found else told
 
 
 def device_name(raw: Json) -> DeviceName:
-    """By what its node knows the device of a ComposableResource."""
+    """Return the names by which the node knows the device of a ComposableResource."""
     found = read_evidence(raw)
     return DeviceName(serial(raw), found.address if found else "")
 
 
 def doubt(raw: Json) -> str:
-    """Why nobody knows whether the CDI Manager was asked for the device of a ComposableResource; empty when known."""
+    """Return why it is uncertain whether the device of a ComposableResource was requested, or an
+    empty string."""
     status = raw.get("status") or {}
     if status.get("cdi_device_id"):
         return ""
@@ -133,14 +146,17 @@ def doubt(raw: Json) -> str:
 
 
 def place(raw: Json) -> tuple[str, str]:
-    """Uids of the machine and of the device of a ComposableResource; empty where they are not known."""
+    """Return the UIDs of the machine and the device of a ComposableResource, each empty if
+    unknown."""
     return cohdi.read_intent(raw)[0], str((raw.get("status") or {}).get("cdi_device_id") or "")
 
 
 def has_left(snapshot: FabricSnapshot | None, raw: Json) -> bool:
-    """Whether an inventory proves that the device of a ComposableResource is no longer on the machine that it came to.
+    """Return whether an inventory proves that the device of a ComposableResource has left its
+    machine.
 
-    The machine is shown without it, or another machine with it. An inventory with a problem proves nothing.
+    It does if it shows the machine without the device, or only another machine with it. An
+    inventory with a problem proves nothing.
     """
     machine, uid = place(raw)
     if snapshot is None or not (machine and uid) or snapshot.unconfirmed or snapshot.problems:
@@ -150,13 +166,17 @@ def has_left(snapshot: FabricSnapshot | None, raw: Json) -> bool:
 
 
 def is_on(machine: Machine, raw: Json) -> bool:
-    """Whether a machine has the device of a ComposableResource, perhaps by another uid: managers are replaced."""
+    """Return whether a machine has the device of a ComposableResource.
+
+    A replaced CDI Manager may use another UID for the device, so compare serials too.
+    """
     uid, known = place(raw)[1], serial(raw)
     return any(device.uid == uid or (known and device.serial == known) for device in machine.devices)
 
 
 def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, **seen: t.Any) -> ComposableResource:
-    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, held)."""
+    """Return a ComposableResource. ``seen`` adds values that are not in its object (such as
+    visible, used_by)."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     machine, asked, present = cohdi.read_intent(raw)
     return ComposableResource(
@@ -175,17 +195,18 @@ def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, **seen:
 
 
 def read_slice(raw: Json) -> PoolSlice:
-    """A slice of a pool."""
+    """Return a ResourceSlice of a pool."""
     pool = raw["spec"]["pool"]
     return PoolSlice(raw["metadata"]["name"], int(pool["generation"]), int(pool["resourceSliceCount"]),
                      tuple(d["name"] for d in slices.devices(raw)), raw["spec"])
 
 
 def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str | None, int | None, str]:
-    """(machine uid, fabric id, problem) of a node by its providerID, ``fsas-cdi://<machine uid>``.
+    """Return (machine UID, fabric ID, problem) of a node by its providerID,
+    ``fsas-cdi://<machine uid>``.
 
-    While the CDI Manager was never reached, or its list of machines may be incomplete, a well-formed providerID is
-    believed.
+    Trust a well-formed providerID while the CDI Manager was not polled yet, or while its list of
+    machines may be incomplete.
     """
     if node is None:
         return None, None, "the cluster has no such node"
@@ -206,12 +227,14 @@ def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str 
 
 
 def sizes_of(snapshot: FabricSnapshot | None, machine: str | None) -> dict[str, tuple[int | None, int | None]]:
-    """The limits that the CDI Manager has for a machine, by model; empty where it tells none."""
+    """Return the CDI Manager's limits for a machine as (minimum, maximum) by model. Empty if it has
+    none."""
     found = snapshot.sizes.get(machine, {}) if snapshot and machine else {}
     return {model: (size.minimum, size.maximum) for model, size in found.items()}
 
 
 def attached_models(snapshot: FabricSnapshot | None, machine: str | None) -> dict[str, str] | None:
-    """Device uid to model of all that the last snapshot shows on a machine, None when it is unknown."""
+    """Return the model of each device UID on a machine in the last inventory, or None if
+    unknown."""
     found = snapshot.machines.get(machine) if snapshot and machine else None
     return {d.uid: d.model for d in found.devices} if found else None

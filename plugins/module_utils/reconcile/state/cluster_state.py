@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of the cluster and the fabric: watched objects, the last look at the CDI Manager, and what this process
-remembers.
+"""All known state: watched objects, the last inventory of the CDI Manager, and the process's
+memory.
 
-Reading changes nothing. What was seen of claims changes the device holds in one place, ``note_uses``.
+Reading changes nothing. Only ``note_uses`` changes device holds after claims have changed.
 """
 
 from __future__ import annotations
@@ -58,9 +58,12 @@ DeviceKey = claims.DeviceKey
 
 @dataclass(frozen=True, slots=True)
 class DeviceSight:
-    """A device as the slices of its node show it. ``keys``: (driver, pool, device) of it and of each part of it, the
-    whole first; ``whole``: that of the whole device, None when none shows it; ``user``: a claim that it, or a part of
-    it, is allocated to; ``drivers``: those that show the whole device, sorted."""
+    """A device in the ResourceSlices of its node.
+
+    ``keys`` are (driver, pool, device) of the device and of its parts, the whole device first.
+    ``whole`` is the key of the whole device, or None if no slice shows it. ``user`` is a claim that
+    the device or a part is allocated to. ``drivers`` are those that show the whole device, sorted.
+    """
 
     keys: tuple[DeviceKey, ...]
     whole: DeviceKey | None
@@ -73,14 +76,16 @@ def _wall() -> float:
 
 
 class ClusterState:
-    """Stores of raw JSON by kind, ``snapshot`` of the fabric (None until it was seen), and memory.
+    """Stores of raw JSON by kind, ``snapshot`` of the fabric (None before the first poll), and
+    memory.
 
-    ``fabric_problem`` and ``pools_problem``: what the CDI Manager and the publisher complain about now, empty for
-    nothing. ``refused_models``: why a model's pools are not published. ``hands``: who does the work on the nodes.
-    ``tainted``: by ComposableResource, the entries of slices that the scheduler was told to give to nobody.
-    ``clock``: the API server's time in seconds since the epoch. Objects have it, and nobody sets it meanwhile.
-    ``held_pods_planned``: whether the pods that our gate holds were planned once by this process. ``moment``: when a
-    state that is looked at later was captured, in seconds since the epoch; None: it is now.
+    ``fabric_problem`` and ``pools_problem`` are the current problems of the CDI Manager and the
+    publisher, empty if there are none. ``refused_models`` says why pools of a model are not
+    published. ``hands`` knows the node operations. ``tainted`` has by ComposableResource the slice
+    entries that the scheduler must not allocate. ``clock`` is the API server's time in seconds
+    since the epoch, the same as in objects. ``held_pods_planned`` says whether this process has
+    planned the gated pods once. ``moment`` is when a captured state was taken, in seconds since the
+    epoch, or None for a live state.
     """
 
     def __init__(self, settings: Settings, hands: NodeHands | None = None) -> None:
@@ -99,7 +104,7 @@ class ClusterState:
         self.tainted: dict[str, frozenset[DeviceKey]] = {}
         self.clock: Callable[[], float] = _wall
 
-        def clock() -> float:  # whichever is set by then
+        def clock() -> float:  # look up the current clock at each call
             return self.clock()
 
         self.holds, self.reservations = DeviceHolds(self.resources, clock), Reservations()
@@ -109,30 +114,32 @@ class ClusterState:
         self.blocks, self.rival = AttachBlocks(clock=clock), Rival(clock)
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
-        # Shared with copies, since they are read from the stores alone.
+        # Copies share these, because they are computed from the stores alone.
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
         self.ending_claims = EndingClaims(self.claims, self.pods)
         self.moment: float | None = None
 
     @property
     def stores(self) -> dict[ApiResource, Store]:
-        """The store of each kind."""
+        """Return the store of each kind."""
         return {CLAIMS: self.claims, SLICES: self.slices, NODES: self.nodes, PODS: self.pods,
                 COMPOSABILITY_REQUESTS: self.requests, COMPOSABLE_RESOURCES: self.resources,
                 NAMESPACES: self.namespaces, DEVICE_CLASSES: self.classes}
 
     def age(self) -> None:
-        """Keep no longer decoded what nobody asked for since this was called last."""
+        """Drop decoded objects that no caller has read since the last call."""
         for store in self.stores.values():
             store.age()
 
     def now(self) -> float:
-        """The moment that is looked at, in seconds since the epoch."""
+        """Return the current time, or the time of the capture, in seconds since the epoch."""
         return self.clock() if self.moment is None else self.moment
 
     def copy(self) -> ClusterState:
-        """The same objects and look at the fabric with a memory of its own, for a forecast: what it changes is its
-        own. The stores are shared, and nobody but their watches writes them."""
+        """Return a state with the same objects and inventory but its own memory, for a forecast.
+
+        The stores are shared. Only their watches write to them.
+        """
         other = object.__new__(ClusterState)
         other.__dict__.update(self.__dict__)
         other.holds, other.reservations = self.holds.copy(), self.reservations.copy()
@@ -146,7 +153,7 @@ class ClusterState:
         return other
 
     def forget(self, resource: str) -> None:
-        """A ComposableResource is gone, and with it what was remembered of it."""
+        """Forget a ComposableResource that is gone."""
         self.holds.forget(resource)
         self.last_uses.forget(resource)
         self.doubts.end(resource)
@@ -154,25 +161,30 @@ class ClusterState:
         self.handovers.forget(resource)
 
     def note_return(self, resource: Json) -> None:
-        """The device of a ComposableResource is on the fabric again, as of now unless it is known already."""
+        """Record that the device of a ComposableResource is back on the fabric. The first time
+        counts."""
         spec = resource["spec"]
         self.returns.note(resource["metadata"]["uid"], spec["model"], spec["target_node"], self.clock())
 
     def forget_slice(self, name: str) -> None:
-        """A ResourceSlice is gone."""
+        """Forget a ResourceSlice that is gone."""
         self._shown.forget(name)
 
     def may_release(self) -> bool:
-        """False while pods are held that an earlier process may have attached devices for, and none was planned."""
+        """Return False while an earlier process may have attached devices for gated pods that were
+        not planned yet."""
         return self.held_pods_planned or not self.pods.by("gated", True)
 
     def holding(self, claim: str) -> set[str]:
-        """Nodes that keep a device for a claim (its uid)."""
+        """Return the nodes that keep a device for a claim (its UID)."""
         return {raw["spec"]["target_node"] for raw in self.holds.kept_for(claim)}
 
     def note_uses(self, names: Iterable[str]) -> None:
-        """Take down which devices of these nodes claims use now: a used device is kept for nobody, and the claim that
-        took the device of another leaves its own to that one. And since when a node is gone."""
+        """Record which devices of these nodes claims use now, and since when nodes are gone.
+
+        End the hold on a used device. If a claim took the device that was kept for another claim,
+        keep its own device for that claim.
+        """
         now = self.now()
         for node in names:
             self._note_absence(node, now)
@@ -184,7 +196,7 @@ class ClusterState:
             self.holds.pass_on({name: claims.identity(claim) for name, claim in users.items()}, moving)
 
     def _note_absence(self, node: str, now: float) -> None:
-        """Since when a node is gone, and since when nobody knows of a ComposableResource whether it was asked for."""
+        """Record since when a node is gone, and since when a request for a device is uncertain."""
         if self.nodes.get(node) is None:
             self.absent_nodes.note(node, now)
         else:
@@ -194,9 +206,11 @@ class ClusterState:
                 self.doubts.note(raw["metadata"]["name"], now)
 
     def note_departures(self) -> set[str]:
-        """Note of the last inventory which devices of nodes that are gone have left the machine, and since when.
+        """Record which devices of lost nodes have left their machine by the last inventory, and
+        since when.
 
-        An inventory that may be incomplete ends that. Return the nodes for whose devices it begins or ends.
+        An inventory that may be incomplete ends the record. Return the nodes with a record that
+        begins or ends.
         """
         now, changed = self.now(), set[str]()
         for node in self.absent_nodes.names():
@@ -212,7 +226,10 @@ class ClusterState:
         return changed
 
     def machine_of(self, node: str) -> tuple[str | None, int | None, str]:
-        """(machine uid, fabric id, problem) of a node. Of two nodes that say they are one machine none is believed."""
+        """Return (machine UID, fabric ID, problem) of a node.
+
+        If two nodes claim the same machine, trust neither.
+        """
         raw = self.nodes.get(node)
         if twins := self.twins(raw):
             both = " and ".join([node, *twins])
@@ -221,13 +238,14 @@ class ClusterState:
         return adapters.machine_of(raw, self.snapshot)
 
     def twins(self, node: Json | None) -> list[str]:
-        """Other nodes that say they are the same machine."""
+        """Return other nodes with the same machine."""
         uid = nodes.machine(node) if node else ""
         found = self.nodes.by("machine", uid) if node and uid else ()
         return sorted(n["metadata"]["name"] for n in found if n["metadata"]["name"] != (node or n)["metadata"]["name"])
 
     def nodes_with_holds(self) -> set[str]:
-        """Nodes where a device is kept for a claim, and nodes where such a claim is allocated."""
+        """Return the nodes that keep a device for a claim, and the nodes where such claims are
+        allocated."""
         found = set()
         for name, claim_uid in self.holds.all().items():
             if raw := self.resources.get(name):
@@ -238,22 +256,27 @@ class ClusterState:
         return found
 
     def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
-        """(ComposableResource, claim uid) of holds on a node that the objects do not say yet; an empty uid: no longer
-        held."""
+        """Return (ComposableResource, claim UID) of holds on a node that are not in the objects
+        yet.
+
+        An empty UID means that a hold has ended.
+        """
         return [(raw["metadata"]["name"], uid) for raw in self.resources.by("node", node)
                 if (uid := self.holds.of(raw)[0]) != cohdi.read_hold(raw)[0] and not self.user(raw)]
 
     def users(self, node: str) -> dict[str, Json]:
-        """Claims that use devices of a node, by ComposableResource."""
+        """Return the claims that use devices of a node, by ComposableResource."""
         return {name: sight.user for name, sight in self.sights(node).items() if sight.user}
 
     def sights(self, node: str) -> dict[str, DeviceSight]:
-        """The device of each ComposableResource of a node as its slices show it now, each slice looked up once."""
+        """Return each ComposableResource's device as the node's slices show it now. Read each slice
+        once."""
         shown = [self._shown.of(item) for item in self.slices.by("node", node)]
         return {raw["metadata"]["name"]: self._sight(raw, shown) for raw in self.resources.by("node", node)}
 
     def sick_devices(self, node: str) -> list[tuple[DeviceKey, str]]:
-        """Return the devices of a node that their driver keeps from new claims, each with its taint."""
+        """Return the devices of a node that their driver withholds from new claims, each with its
+        taint."""
         return [each for item in self.slices.by("node", node) for each in self._shown.of(item).sick]
 
     def _sight(self, resource: Json, shown: list[Shown]) -> DeviceSight:
@@ -265,39 +288,48 @@ class ClusterState:
                            tuple(sorted({driver for driver, _pool, _device in wholes})))
 
     def user(self, resource: Json) -> Json | None:
-        """A claim that the device of a ComposableResource, or a part of it, is allocated to."""
+        """Return a claim that the device of a ComposableResource, or a part of it, is allocated to,
+        or None."""
         return self.sight(resource).user
 
     def sight(self, resource: Json) -> DeviceSight:
-        """The device of a ComposableResource as the node's own slices show it now."""
+        """Return the device of a ComposableResource as the node's own slices show it now."""
         shown = self.slices.by("node", resource["spec"]["target_node"])
         return self._sight(resource, [self._shown.of(item) for item in shown])
 
     def keeper(self, resource: Json | None) -> Json | None:
-        """The claim that keeps the device of a ComposableResource as the pool device that it was allocated."""
+        """Return the claim that has the device of a ComposableResource as its allocated pool
+        device, or None."""
         name = cohdi.annotation(resource, cohdi.POOL_DEVICE) if resource else ""
         node = resource["spec"]["target_node"] if resource else ""
         found = self.claims.by("pool device", (name, node)) if name else ()
         return next(iter(found), None)
 
     def own_keys(self, resource: Json) -> list[DeviceKey]:
-        """(driver, pool, device) of a ComposableResource's device and of each part of it, the whole first, in the
-        node's own slices."""
+        """Return (driver, pool, device) of a ComposableResource's device and of its parts in the
+        node's slices.
+
+        The whole device comes first.
+        """
         return [*self.sight(resource).keys]
 
     def note_taints(self, resource: str, keys: Iterable[DeviceKey]) -> None:
-        """The scheduler was told to give these entries of slices, a device and its parts, to nobody."""
+        """Record that these slice entries, a device and its parts, were tainted for the
+        scheduler."""
         self.tainted[resource] = self.tainted.get(resource, frozenset()) | {*keys}
 
     def untainted(self, resource: str, keys: Iterable[DeviceKey]) -> list[DeviceKey]:
-        """Those of the entries of a ComposableResource's device that the scheduler may give to a claim."""
+        """Return the entries of a ComposableResource's device that the scheduler may still
+        allocate."""
         tainted = self.tainted.get(resource, frozenset())
         return [key for key in keys if key not in tainted]
 
     def stale_taints(self, node: str) -> dict[str, frozenset[DeviceKey]]:
-        """Entries that were tainted for a ComposableResource of a node, and are another one's device by now: a plugin
-        that looks again may name devices anew. And those of ComposableResources of any node that are gone without us:
-        somebody took their finalizer away.
+        """Return tainted entries that now belong to another device, by ComposableResource.
+
+        A plugin that reads its devices again may give them new names. Include entries of
+        ComposableResources of any node that are gone without our cleanup, after a user removed
+        their finalizer.
         """
         here = {raw["metadata"]["name"] for raw in self.resources.by("node", node)} if self.tainted else set()
         sights = self.sights(node) if here & self.tainted.keys() else {}
@@ -307,21 +339,23 @@ class ClusterState:
                        if (stale := (self.tainted.get(name, frozenset()) & known) - {*sight.keys})}
 
     def claim(self, uid: str) -> Json | None:
-        """A claim by its uid, or by what it is known for (``claims.identity``)."""
+        """Return a claim by its UID or its ``claims.identity``, or None."""
         return self.claims.first("uid", uid)
 
     def claim_refs(self, uids: Iterable[str]) -> tuple[ClaimRef, ...]:
-        """How logs name these claims; those that are not known any more are left out."""
+        """Return references to these claims for logs. Omit unknown claims."""
         return tuple(ClaimRef.of(claim) for uid in uids if (claim := self.claim(uid)))
 
     def claims_by_entry(self, pod: Json) -> dict[str, Json | None]:
-        """The claims of a pod by the entry in ``spec.resourceClaims``; None for one that is not there."""
+        """Return the claims of a pod by their entry in ``spec.resourceClaims``, or None for a
+        missing claim."""
         space = pod["metadata"]["namespace"]
         return {entry: self.claims.get(name, space) if name else None
                 for entry, name in pods.claim_names(pod).items()}
 
     def claims_of_pod(self, pod: Json) -> tuple[ClaimRef, ...]:
-        """How logs name the claims of a pod, as far as they exist; none of a pod that cannot be read."""
+        """Return references to the existing claims of a pod for logs, or nothing for a pod that
+        cannot be read."""
         try:
             found = self.claims_by_entry(pod).values()
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -329,5 +363,5 @@ class ClusterState:
         return tuple(ClaimRef.of(claim) for claim in found if claim)
 
     def is_allocated(self, claim_uid: str) -> bool:
-        """Whether a claim (its uid) is allocated; the claim itself is not read for that."""
+        """Return whether a claim (its UID) is allocated, without decoding the claim."""
         return self.claims.has("uid", claim_uid) and not self.claims.has("unallocated", claim_uid)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which idle devices of its node the scheduler would not give to a claim: they do not count as its supply."""
+"""Find idle devices that the scheduler would not give to a claim. They are not supply for the
+claim."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ from .memory import Handovers
 
 
 def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequence[Json]) -> Claim:
-    """A claim that is preparing, with what does not fit it on its node, and why.
+    """Return a preparing claim with the devices that do not fit it on its node, and why.
 
-    Devices of models that it does not want say nothing: another claim of its pod may wait for them.
+    Ignore devices of models that the claim does not want, because another claim of its pod may want
+    them.
     """
     if claim.phase != PREPARING:
         return claim
@@ -39,12 +41,13 @@ def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequen
 
 
 def _is_there(resource: Json) -> bool:
-    """Whether the device has come: it cannot become a pool device any more, since others may have been shown it."""
+    """Return whether the device has arrived. It can no longer become a pool device, because other
+    claims may have seen it."""
     return bool((resource.get("status") or {}).get("cdi_device_id"))
 
 
 def _given_up(vain: Mapping[str, str]) -> str:
-    """Why no more devices are tried for a claim here; empty when they are."""
+    """Return why no more devices are tried for a claim here, or an empty string."""
     if len(vain) < Handovers.MOST_DEVICES:
         return ""
     return (f"the scheduler took none of {len(vain)} devices that were handed to it; compare its selectors with the "
@@ -52,7 +55,8 @@ def _given_up(vain: Mapping[str, str]) -> str:
 
 
 def _misfit(state: ClusterState, claim: Json, resource: Json) -> str:
-    """Why no request of the claim that waits for a pool device takes the device; empty when one may."""
+    """Return why no request of the claim for a pool device accepts the device, or an empty
+    string."""
     uuid, node = adapters.serial(resource), resource["spec"]["target_node"]
     entry = next(((device, slices.driver(item)) for item in state.slices.by("node", node)
                   for device in slices.devices(item) if slices.attribute(device, "uuid") == uuid), None)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which device is kept for which claim: at once in memory, a moment later as an annotation that survives a crash."""
+"""Keep devices for claims: at once in memory, and shortly after in an annotation that survives a
+crash."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ NONE: t.Final[Hold] = ("", 0.0)
 
 
 class DeviceHolds:
-    """Holds by ComposableResource, of which ``resources`` is the store. Thread-safe.
+    """Holds by ComposableResource. Thread-safe.
 
-    ``clock``: the API server's time in seconds since the epoch, which annotations have.
+    ``resources`` is the store of ComposableResources. ``clock`` is the API server's time in seconds
+    since the epoch, as in annotations.
     """
 
     def __init__(self, resources: Store, clock: Callable[[], float] = time.time) -> None:
@@ -31,47 +33,48 @@ class DeviceHolds:
         self._lock = threading.RLock()
 
     def keep(self, resource: str, claim: str) -> None:
-        """Keep a device for the claim (its uid) that it is handed to."""
+        """Keep a device for the claim (its UID) that will get it."""
         with self._lock:
             self._set(resource, (claim, self._clock()))
 
     def of(self, raw: Json) -> Hold:
-        """(claim uid, since), from memory or from the annotation."""
+        """Return (claim UID, since) from memory, or else from the annotation."""
         with self._lock:
             return self._holds.get(raw["metadata"]["name"]) or cohdi.read_hold(raw)
 
     def end(self, resource: str) -> None:
-        """The hold is over, whatever the annotation says until it is written anew: its claim goes elsewhere."""
+        """End a hold, even if the annotation still has it."""
         with self._lock:
             self._set(resource, NONE)
 
     def forget(self, resource: str) -> None:
-        """The ComposableResource is gone."""
+        """Forget a ComposableResource that is gone."""
         with self._lock:
             self._set(resource, NONE)
             self._holds.pop(resource, None)
 
     def kept_for(self, claim: str) -> list[Json]:
-        """ComposableResources that are kept for a claim (its uid), in memory or by their annotations."""
+        """Return the ComposableResources that are kept for a claim (its UID), in memory or by
+        annotations."""
         with self._lock:
             found = {raw["metadata"]["name"]: raw for raw in self._resources.by("held", claim)}
             found |= {name: r for name in self._by_claim.get(claim, ()) if (r := self._resources.get(name))}
             return [raw for _name, raw in sorted(found.items()) if self.of(raw)[0] == claim]
 
     def names(self) -> set[str]:
-        """ComposableResources of which this process remembers for whom they are kept."""
+        """Return the ComposableResources with a hold in memory."""
         with self._lock:
             return {name for names in self._by_claim.values() for name in names}
 
     def all(self) -> dict[str, str]:
-        """The claim (its uid) that each kept device is for, by ComposableResource."""
+        """Return the claim UID of each hold, by ComposableResource."""
         with self._lock:
             written = (raw for uid in self._resources.keys("held") for raw in self._resources.by("held", uid))
             known = (self._resources.get(name) for names in self._by_claim.values() for name in names)
             return {raw["metadata"]["name"]: claim for raw in (*written, *known) if raw and (claim := self.of(raw)[0])}
 
     def copy(self) -> DeviceHolds:
-        """The holds of now, for a forecast that may change them."""
+        """Return a copy for a forecast that may change it."""
         other = DeviceHolds(self._resources, self._clock)
         with self._lock:
             other._holds.update(self._holds)
@@ -79,13 +82,15 @@ class DeviceHolds:
         return other
 
     def pass_on(self, users: Mapping[str, str], moving: Collection[str] = ()) -> None:
-        """Claims use these devices (claim uid by ComposableResource).
+        """Update holds after claims took devices. ``users`` has claim UIDs by ComposableResource.
 
-        A used device is kept for nobody. The scheduler takes any device that fits: when a claim took a device that was
-        kept for a second claim, the device that was kept for the first is now kept for the second. All other holds of
-        a claim that uses a device end. Claims of ``moving`` have devices of a pool beside it and will be allocated
-        anew: what is kept stays until then, and what they use already is kept for them, too. Not so a device that is
-        being given up: the scheduler is kept off it, so that nobody would ever take it.
+        End the hold on a used device. The scheduler takes any device that fits. If claim A took a
+        device that was kept for claim B, keep the device of A for B. End all other holds of a claim
+        that uses a device.
+
+        Claims in ``moving`` also have pool devices and will be allocated again. Keep their holds
+        until then, and keep the devices that they already use for them. Do not keep a device that
+        is being given up, because the scheduler would never take it.
         """
         with self._lock:
             self._keep_beside(users, moving)
@@ -94,7 +99,7 @@ class DeviceHolds:
                 if (raw := self._resources.get(name)) is None:
                     continue
                 owner = self.of(raw)[0]
-                if owner or name in self._holds:  # else nothing is known of it, and nothing need be
+                if owner or name in self._holds:  # else there is no hold to end
                     self._set(name, NONE)
                 if owner not in ("", taker) and (left := self._like(raw, self.kept_for(taker))):
                     self.keep(left, owner)
@@ -112,7 +117,7 @@ class DeviceHolds:
 
     @staticmethod
     def _like(taken: Json, kept: list[Json]) -> str:
-        """One of the same model on the same node."""
+        """Return a device of the same model on the same node, or an empty string."""
         return next((raw["metadata"]["name"] for raw in kept if raw["spec"] == taken["spec"]), "")
 
     def _set(self, resource: str, hold: Hold) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""By what the stores find objects: a table per kind, so that every lookup of a plan is one step."""
+"""Index functions of each store, so that every lookup of a plan takes one step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...kube.watch.index import ByHash
 from ...planning.node.demand import PREPARING
 from . import adapters
 
-# What was asked for in so many seconds is found together.
+# Requests within this many seconds share an index key.
 ASKED_TOGETHER: t.Final = 2.0
 Json = dict[str, t.Any]
 Indexes = Mapping[str, Callable[[Json], Iterable[Hashable]]]
@@ -29,7 +29,8 @@ def _pools(claim: Json) -> Iterable[Hashable]:
 
 
 def _allocated_pool_devices(claim: Json) -> Iterable[Hashable]:
-    """With the node: its device may be one thing there, and the name was free to be another elsewhere."""
+    """Index by pool device and node, because the same pool device name may be used on another node
+    later."""
     name = claims.node(claim)
     return {(cohdi.pool_device(r["pool"], r["device"]), name) for r in claims.binding_results(claim)}
 
@@ -43,7 +44,7 @@ def _unallocated(claim: Json) -> Iterable[Hashable]:
 
 
 def _preparing(claim: Json) -> Iterable[Hashable]:
-    """It waits for its devices of a pool."""
+    """Index claims that wait for pool devices."""
     return (True,) if claims.binding_results(claim) and adapters.claim_phase(claim) == PREPARING else ()
 
 
@@ -66,7 +67,8 @@ def _device_uid(obj: Json) -> Iterable[Hashable]:
 
 
 def _unattached(obj: Json) -> Iterable[Hashable]:
-    """By its model: few have no device, so that those that have one are counted without a table of them."""
+    """Index by model. Few objects have no device, so the attached ones are counted without a table
+    of them."""
     return () if (obj.get("status") or {}).get("cdi_device_id") else (obj["spec"]["model"],)
 
 
@@ -81,7 +83,7 @@ def _pool_device(obj: Json) -> Iterable[Hashable]:
 
 
 def _asked(obj: Json) -> Iterable[Hashable]:
-    """When the CDI Manager was asked: what was asked for lately is found without reading all."""
+    """Index by the time of the request, to find recent requests without reading all objects."""
     asked = cohdi.read_intent(obj)[1]
     return (asked // ASKED_TOGETHER,) if asked > 0 else ()
 
@@ -100,7 +102,7 @@ def _slice_pool(obj: Json) -> Iterable[Hashable]:
 
 
 def _slice_driver(obj: Json) -> Iterable[Hashable]:
-    """Of the slices of nodes: what a driver shows is read without those of others."""
+    """Index the slices of nodes by their driver."""
     return (slices.driver(obj),) if slices.node(obj) else ()
 
 
@@ -132,7 +134,7 @@ def _machine(obj: Json) -> Iterable[Hashable]:
 
 
 def _uid(pod: Json) -> Iterable[Hashable]:
-    """Only of a pod that a claim may be for, or that is on no node: nobody asks for another by its uid."""
+    """Index only pods that may have a claim or have no node. No caller looks up others by UID."""
     sought = not pods.bound(pod) or pods.wants_devices(pod) or pods.claim_names(pod)
     return (pod["metadata"]["uid"],) if sought else ()
 

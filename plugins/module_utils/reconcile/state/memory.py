@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a process remembers of nodes and devices, and the API server does not have: it may be lost in a crash."""
+"""Memory of a process about nodes and devices. It is not in the API server, so a crash loses it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ...planning.fairness import MINUTE
 
 Json = dict[str, t.Any]
 V = t.TypeVar("V")
-# How long another operator is told of after it has created an object.
+# Seconds for which another operator is reported after it created an object.
 RIVAL_SECONDS = 600.0
 
 
 class Memory(t.Generic[V]):
-    """What is remembered by name, behind one lock. Values are replaced, never changed."""
+    """Values by name behind one lock. Values are replaced, never changed."""
 
     def __init__(self, known: Mapping[str, V] | None = None) -> None:
         self._known, self._lock = dict(known or {}), threading.Lock()
 
     def copy(self) -> t.Self:
-        """Return what is known now, with a memory of its own."""
+        """Return an independent copy."""
         made = copy.copy(self)
         with self._lock:
             made._known, made._lock = dict(self._known), threading.Lock()
@@ -43,51 +43,52 @@ class Memory(t.Generic[V]):
             return len(self._known)
 
     def forget(self, name: str) -> None:
-        """Forget what is known of a name, if anything is."""
+        """Forget a name, if it is known."""
         with self._lock:
             self._known.pop(name, None)
 
 
 class OperationsUnderWay(Memory[None]):
-    """Names of ComposableResources for which a request to the CDI Manager is under way."""
+    """Names of ComposableResources with a request to the CDI Manager in flight."""
 
     def begin(self, name: str) -> bool:
-        """Mark one as under way; False when it already is."""
+        """Mark a name as in flight. Return False if it already is."""
         with self._lock:
             known = len(self._known)
             self._known[name] = None
             return len(self._known) > known
 
     def end(self, name: str) -> None:
-        """It is over."""
+        """Remove the mark."""
         self.forget(name)
 
     def names(self) -> frozenset[str]:
-        """All of them."""
+        """Return all marked names."""
         with self._lock:
             return frozenset(self._known)
 
 
 class Rival:
-    """Whether another operator works beside this one, such as CoHDI's after an upgrade of its chart. Thread-safe.
+    """Detects another operator beside this one, such as CoHDI's after an upgrade of its chart.
+    Thread-safe.
 
-    ``clock``: the API server's time, in seconds since the epoch.
+    ``clock`` is the API server's time in seconds since the epoch.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._began, self._seen = clock, float("inf"), ("", 0.0)
 
     def began(self) -> None:
-        """This process leads from now on."""
+        """Record that this process leads from now on."""
         self._began = self._clock()
 
     def created(self, resource: str, when: float) -> None:
-        """Somebody else has created a ComposableResource at that time."""
+        """Record that another operator created a ComposableResource at ``when``."""
         if when > self._began:
             self._seen = (resource, self._clock())
 
     def problem(self) -> str:
-        """Return in a sentence what was seen of it lately; empty for nothing."""
+        """Return in a sentence what was seen lately, or an empty string."""
         resource, when = self._seen
         return (f"another operator has created {resource} while this one leads, and each returns what the other "
                 "attaches; if it is CoHDI's, pause it by the role cohdi with cohdi_state: paused"
@@ -95,8 +96,10 @@ class Rival:
 
 
 class AttachBlocks(Memory[dict[str, tuple[float, str]]]):
-    """Models that a node cannot be given for a while, since the CDI Manager refused them: by node and model until when,
-    and why."""
+    """Models that a node cannot get for a while after the CDI Manager refused them.
+
+    Each has an end and a reason, by node and model.
+    """
 
     def __init__(self, known: Mapping[str, dict[str, tuple[float, str]]] | None = None,
                  clock: Callable[[], float] = time.time) -> None:
@@ -104,36 +107,39 @@ class AttachBlocks(Memory[dict[str, tuple[float, str]]]):
         self._clock = clock
 
     def block(self, node: str, model: str, seconds: float, reason: str) -> None:
-        """Attach no device of a model to a node for so many seconds."""
+        """Attach no device of a model to a node for ``seconds``."""
         with self._lock:
             self._known[node] = {**self._known.get(node, {}), model: (self._clock() + seconds, reason)}
 
     def of(self, node: str, now: float) -> dict[str, str]:
-        """Models that cannot be attached to a node now, with the reason."""
+        """Return the models that cannot be attached to a node now, each with the reason."""
         with self._lock:
             return {model: why for model, (until, why) in self._known.get(node, {}).items() if until > now}
 
 
 class LastUses(Memory[float]):
-    """When a claim was last seen to use the device of a ComposableResource, in seconds since the epoch."""
+    """When a claim was last seen to use the device of a ComposableResource, in seconds since the
+    epoch."""
 
     def note(self, name: str, when: float) -> None:
-        """A claim uses it."""
+        """Record that a claim uses the device."""
         with self._lock:
             self._known[name] = when
 
     def of(self, name: str) -> float:
-        """When that was, 0.0 for never."""
+        """Return the last use, or 0.0 if there was none."""
         with self._lock:
             return self._known.get(name, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPod:
-    """What this process has seen of a held pod. Times of other clocks, as its creation, are not compared.
+    """History of a gated pod in this process. Times of other clocks, such as its creation, are not
+    used.
 
-    ``seen``: when it was first seen held, in seconds since the epoch, 0.0 for never. ``spent``: seconds that it had
-    nodes on which its devices did not come; ``failures``: how many nodes those were.
+    ``seen`` is when the process first saw the gate, in seconds since the epoch, or 0.0. ``spent``
+    is how many seconds the pod had nodes on which its devices did not arrive. ``failures`` is the
+    number of such nodes.
     """
 
     seen: float = 0.0
@@ -142,20 +148,20 @@ class HeldPod:
 
 
 class HeldPods(Memory[HeldPod]):
-    """By pod uid."""
+    """Histories by pod UID."""
 
     def note(self, pods: Iterable[str], now: float) -> None:
-        """These pods are held, and no others are."""
+        """Record the gated pods of now, and forget all others."""
         with self._lock:
             self._known = {uid: self._known.get(uid) or HeldPod(now) for uid in pods}
 
     def of(self, pod: str) -> HeldPod:
-        """What was seen of one."""
+        """Return the history of a pod."""
         with self._lock:
             return self._known.get(pod) or HeldPod()
 
     def failed(self, pod: str, seconds: float) -> None:
-        """Its devices did not come to the node that it had for so many seconds."""
+        """Record that the devices of a pod did not arrive on a node that it had for ``seconds``."""
         with self._lock:
             if old := self._known.get(pod):
                 self._known[pod] = replace(old, spent=old.spent + max(0.0, seconds), failures=old.failures + 1)
@@ -163,8 +169,11 @@ class HeldPods(Memory[HeldPod]):
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A device of a model that came back from a node. ``when``: in seconds since the epoch; ``gone``: its
-    ComposableResource is, too."""
+    """A device that came back from a node.
+
+    ``when`` is in seconds since the epoch. ``gone`` says whether its ComposableResource is gone,
+    too.
+    """
 
     model: str
     node: str
@@ -173,27 +182,27 @@ class Return:
 
 
 class Returns(Memory[Return]):
-    """Devices that were given back to the fabric, by the uid of their ComposableResource.
+    """Devices that were returned to the fabric, by the UID of their ComposableResource.
 
-    Each is kept until that is gone, and for a minute more: a plan that began before the newest look at the fabric needs
-    what the look before it does not show.
+    A record stays until the ComposableResource is gone, plus a minute. A plan that began before the
+    newest poll needs returns that the poll before it does not show.
     """
 
     KEPT_SECONDS: t.Final = 60.0
 
     def note(self, uid: str, model: str, node: str, when: float) -> None:
-        """One is back; what was noted of it first stays."""
+        """Record a return. The first record stays."""
         with self._lock:
             self._known.setdefault(uid, Return(model, node, when))
 
     def gone(self, uid: str) -> None:
-        """Its ComposableResource is gone."""
+        """Record that the ComposableResource is gone."""
         with self._lock:
             if known := self._known.get(uid):
                 self._known[uid] = replace(known, gone=True)
 
     def since(self, taken: float) -> dict[str, Return]:
-        """Those that a look at the fabric which began then may not show, by uid."""
+        """Return the returns that a poll that began at ``taken`` may not show, by UID."""
         with self._lock:
             self._known = {uid: each for uid, each in self._known.items()
                            if not each.gone or each.when >= taken - self.KEPT_SECONDS}
@@ -201,31 +210,35 @@ class Returns(Memory[Return]):
 
 
 class FirstSeen(Memory[float]):
-    """Since when something is so, as this process has seen it, in seconds since the epoch."""
+    """When this process first saw that a condition is true of a name, in seconds since the
+    epoch."""
 
     def note(self, name: str, now: float) -> None:
-        """It is so now; the first time counts."""
+        """Record a name at ``now``, unless already recorded."""
         with self._lock:
             self._known.setdefault(name, now)
 
     def end(self, name: str) -> None:
-        """It is so no more."""
+        """Record that the condition is no longer true."""
         self.forget(name)
 
     def of(self, name: str) -> float | None:
-        """Since when, None when it is not so."""
+        """Return since when the condition is true, or None."""
         with self._lock:
             return self._known.get(name)
 
     def names(self) -> list[str]:
-        """Of what it is so now."""
+        """Return the sorted names with the condition."""
         with self._lock:
             return sorted(self._known)
 
 
 class ShownDevices:
-    """What slices of nodes show, each read once as long as it is the same object. Only those asked for lately are kept:
-    to read one again takes little, and all of them fill memory. Thread-safe."""
+    """Parsed slices of nodes, each read once per version. Thread-safe.
+
+    Only recently used slices are kept. To parse a slice again costs little, and all of them would
+    fill memory.
+    """
 
     MOST = 256
 
@@ -233,7 +246,7 @@ class ShownDevices:
         self._known: dict[str, tuple[Json, Shown]] = {}
 
     def of(self, node_slice: Json) -> Shown:
-        """What a slice shows."""
+        """Return the devices in a slice."""
         name = node_slice["metadata"]["name"]
         known = self._known.get(name)
         if known is None or known[0] is not node_slice:
@@ -243,45 +256,49 @@ class ShownDevices:
         return known[1]
 
     def forget(self, name: str) -> None:
-        """A slice is gone; a kubelet plugin that starts again gives the next one another name (``generateName``)."""
+        """Forget a deleted slice. A restarted kubelet plugin gives the next one a new name
+        (``generateName``)."""
         self._known.pop(name, None)
 
 
 class Handovers(Memory[tuple[float, tuple[str, ...]]]):
-    """Devices that were handed to claims: one that the scheduler leaves idle again and again does not fit, whatever we
-    judge. Forgotten ``FORGET_SECONDS`` after the last."""
+    """Devices that were handed to claims.
+
+    A device that the scheduler leaves idle several times does not fit. Records end
+    ``FORGET_SECONDS`` after the last handover.
+    """
 
     MOST_OF_ONE, MOST_DEVICES, FORGET_SECONDS = 2, 3, 600.0
 
     def note(self, claim: str, resources: Iterable[str], now: float) -> None:
-        """Devices (their ComposableResources) are handed to a claim (its uid)."""
+        """Record that devices (their ComposableResources) are handed to a claim (its UID)."""
         with self._lock:
             self._known = {uid: made for uid, made in self._known.items() if now - made[0] < self.FORGET_SECONDS}
             self._known[claim] = (now, (*self._known.get(claim, (0.0, ()))[1], *resources))
 
     def forget(self, name: str) -> None:
-        """A ComposableResource is gone; its name may come again."""
+        """Forget a ComposableResource that is gone, because its name may be used again."""
         with self._lock:
             self._known = {uid: (at, tuple(each for each in names if each != name))
                            for uid, (at, names) in self._known.items()}
 
     def vain(self, claim: str) -> dict[str, str]:
-        """Which of them the scheduler did not take, and how often."""
+        """Return the devices that the scheduler repeatedly did not take, each with a reason."""
         names = self._known.get(claim, (0.0, ()))[1]
         return {name: f"was handed to it {n} times and not taken" for name in set(names)
                 if (n := names.count(name)) >= self.MOST_OF_ONE}
 
 
 class RecentAttaches(Memory[tuple[float, ...]]):
-    """When devices were attached for a namespace in the last minute; times in seconds since the epoch."""
+    """When devices were attached for a namespace in the last minute, in seconds since the epoch."""
 
     def note(self, namespace: str, count: int, when: float) -> None:
-        """So many are attached."""
+        """Record ``count`` attaches."""
         with self._lock:
             self._known[namespace] = (*self._known.get(namespace, ()), *[when] * count)
 
     def recent(self, now: float) -> dict[str, tuple[float, ...]]:
-        """Those of the last minute, by namespace."""
+        """Return the attaches of the last minute, by namespace."""
         with self._lock:
             kept = {name: tuple(m for m in moments if now - m < MINUTE) for name, moments in self._known.items()}
             self._known = {name: moments for name, moments in kept.items() if moments}

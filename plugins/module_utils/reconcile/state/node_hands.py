@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who does the work on a node that an attach and a detach need: which nodes have such hands now.
+"""Know which nodes have node operations now, which attaches and detaches need.
 
-A node agent counts as alive while its Lease changes. Clocks of different hosts are never compared: a Lease counts as
-old when it has not changed for its own duration on our clock.
+A node agent counts as alive while its Lease changes. Clocks of different hosts are never compared.
+A Lease is old if it has not changed for its own duration by the local clock.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from ...planning.bar_room import BAR_ROOM
 Json = dict[str, t.Any]
 AGENT, SSH, NONE = "agent", "ssh", "none"
 NODE_HANDS: t.Final = (AGENT, SSH, NONE)
-# No setting: the operator is another process, perhaps CoHDI's, and the work on the nodes is its business.
+# Not a setting: the operator is another process, perhaps CoHDI's, and does the node operations.
 ELSEWHERE: t.Final = "elsewhere"
-# The Lease of a node's agent is named by its node; all of them have these labels.
+# The Lease of a node agent ends in the name of the node. All of them have these labels.
 AGENT_LEASE: t.Final = "node-agent-"
 AGENT_LABELS: t.Final = {"composable.infra/component": "node-agent"}
-# Annotation of the Lease: attributes that all devices behind the fabric's ports of the node share, and BAR_ROOM; JSON.
+# Annotation of the Lease, in JSON: common attributes of all devices behind the fabric's ports of
+# the node, and BAR_ROOM.
 PLACES: t.Final = "composable.infra/fabric-places"
 _VERSION: t.Final = 1
 _KNOWN_PLACES: t.Final = ("pcieRoot", "numaNode", BAR_ROOM)
 
 
 class NodeHands:
-    """``kind``: one of NODE_HANDS, or ``elsewhere``. ``clock``: seconds. Thread-safe."""
+    """State of node operations. Thread-safe. ``kind`` is one of NODE_HANDS or ``elsewhere``.
+    ``clock`` returns seconds."""
 
     def __init__(self, kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.kind, self._clock = kind, clock
@@ -43,11 +45,11 @@ class NodeHands:
 
     @property
     def give_evidence(self) -> bool:
-        """Whether somebody writes down what was done on the node, so that it can be waited for."""
+        """Return whether node operations are recorded, so that the controller can wait for them."""
         return self.kind in (AGENT, SSH)
 
     def lease_changed(self, node: str, lease: Json) -> bool:
-        """Take down what an agent's Lease says now. True when the agent of that node was not alive before."""
+        """Record the Lease of a node agent. Return True if the agent was not alive before."""
         now, places = self._clock(), read_places(lease)
         with self._lock:
             before = self._leases.get(node)
@@ -56,25 +58,28 @@ class NodeHands:
         return before is None or not _is_alive(before, now)
 
     def lease_gone(self, node: str) -> None:
-        """The agent has given its Lease up."""
+        """Forget a node agent that has released its Lease."""
         with self._lock:
             self._leases.pop(node, None)
             self._places.pop(node, None)
 
     def alive(self, node: str) -> bool:
-        """Whether the node's agent lives."""
+        """Return whether the node agent is alive."""
         with self._lock:
             lease = self._leases.get(node)
         return lease is not None and _is_alive(lease, self._clock())
 
     def places(self, node: str) -> Mapping[str, str | int]:
-        """What all devices that the fabric attaches to a node share, by attribute, and their BAR_ROOM together; empty
-        where that is not known."""
+        """Return the common attributes of all devices that the fabric attaches to a node, and their
+        BAR_ROOM.
+
+        Empty if unknown.
+        """
         with self._lock:
             return self._places.get(node, {})
 
     def missing(self, node: str) -> str:
-        """Why nothing can be done on a node now, in a sentence; empty when its hands are there."""
+        """Return in a sentence why node operations are not possible now, or an empty string."""
         if self.kind == NONE:
             return f"node_hands is none, so nobody can prove a device idle on node {node} and remove it there"
         if self.kind == AGENT:
@@ -88,12 +93,14 @@ class NodeHands:
 
 
 def places_text(places: Mapping[str, str | int]) -> str | None:
-    """Return the annotation's text, None if nothing is known, so that a patch removes it."""
+    """Return the annotation's text, or None if nothing is known, so that a patch removes the
+    annotation."""
     return json.dumps({"version": _VERSION, **places}, sort_keys=True) if places else None
 
 
 def read_places(lease: Json) -> dict[str, str | int]:
-    """Return what a raw Lease says of them. What cannot be read, or is of another version, is not known."""
+    """Return the attributes in a raw Lease. Ignore a text that cannot be read or has another
+    version."""
     try:
         told = json.loads(((lease.get("metadata") or {}).get("annotations") or {}).get(PLACES) or "{}")
     except ValueError:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which nodes were chosen for ComposabilityRequests that name none, as this process planned it last."""
+"""Nodes that this process has chosen for ComposabilityRequests that name none."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from collections.abc import Mapping
 
 
 class NodeShares:
-    """Devices by node, by request. Thread-safe. What has a device is found again after a crash, by the device."""
+    """Number of devices by node, for each request. Thread-safe.
+
+    After a crash, shares with a device are found again by the device.
+    """
 
     def __init__(self, shares: Mapping[str, Mapping[str, int]] | None = None) -> None:
         self._shares = {name: dict(of) for name, of in (shares or {}).items()}
         self._lock = threading.Lock()
 
     def set(self, request: str, shares: Mapping[str, int]) -> set[str]:
-        """Take down what was planned; the nodes for which it is another number than before."""
+        """Store a plan. Return the nodes with a number that changed."""
         with self._lock:
             before = self._shares.get(request)
             self._shares[request] = dict(shares)
@@ -25,17 +28,17 @@ class NodeShares:
         return {name for name in names if before is None or before.get(name, 0) != shares.get(name, 0)}
 
     def of(self, request: str) -> Mapping[str, int] | None:
-        """Devices by node; None while the request was not planned."""
+        """Return the devices by node, or None if the request was not planned."""
         with self._lock:
             found = self._shares.get(request)
             return None if found is None else dict(found)
 
     def forget(self, request: str) -> None:
-        """The request is gone."""
+        """Forget a request that is gone."""
         with self._lock:
             self._shares.pop(request, None)
 
     def copy(self) -> NodeShares:
-        """The same, for a forecast."""
+        """Return a copy for a forecast."""
         with self._lock:
             return NodeShares(self._shares)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The frozen snapshot of one node, read from what is known: the input of its plan. Reading changes nothing."""
+"""Make the immutable snapshot of a node, the input of its plan. Reading changes nothing."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _UNFIT = (REMOVAL_HUNG, LOST_ON_BUS)
 
 def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | None = None, *,
                   unread: bool = False) -> NodeSnapshot:
-    """One node at this moment, also one that the cluster does not have.
+    """Return the snapshot of a node now, even of a node that the cluster does not have.
 
-    ``attached`` (device uid to model) is a fresher reading of its machine than the last look at the fabric;
-    ``unread`` says that one was needed and could not be had.
+    ``attached`` (model by device UID) is a newer read of its machine than the last poll. ``unread``
+    says that such a read was needed but failed.
     """
     now, may_release = state.now(), state.may_release()
     raw, resources = state.nodes.get(name), state.resources.by("node", name)
-    # Holds first: one ends when its claim is allocated, so that a device is held or in use at each moment.
+    # Read holds first. A hold ends when its claim is allocated, so a device is held or in use at
+    # each moment.
     holds = {each["metadata"]["name"]: _hold(state, each, now) for each in resources}
     sights = state.sights(name)
     machine, fabric, problem = state.machine_of(name)
@@ -78,7 +79,7 @@ def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:
 
 
 def _nodeless(state: ClusterState, node: str, raw: Json | None) -> Iterator[ComposabilityRequest]:
-    """Requests that name no node, with the share that was planned for this one."""
+    """Yield requests that name no node, with the share that was planned for this node."""
     for request in state.requests.by("node", ""):
         share = (state.shares.of(request["metadata"]["name"]) or {}).get(node)
         if share is not None:
@@ -86,16 +87,18 @@ def _nodeless(state: ClusterState, node: str, raw: Json | None) -> Iterator[Comp
 
 
 def _last_machine(resources: list[Json]) -> str:
-    """The machine of a node that is gone, by what was written down when its devices were attached."""
+    """Return the machine of a node that is gone, from the records of its attaches."""
     return next((machine for raw in resources if (machine := cohdi.read_intent(raw)[0])), "")
 
 
 def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json], now: float
           ) -> tuple[str, float | None, str]:
-    """Why a node is certainly out of use, when it will count as that, and what speaks against that in the end.
+    """Return why a node is certainly out of use, when it will count as lost, and what contradicts
+    that.
 
-    An agent that is alive there contradicts. For a node that is gone, a Node that has its machine does, since the node
-    was renamed, and a machine that may be on: it may be in another cluster by now.
+    A live agent contradicts. For a node that is gone, another Node with its machine contradicts,
+    because the node was renamed. A machine that may be on contradicts, because it may be in another
+    cluster.
     """
     if state.hands.alive(name):
         return "", None, ""
@@ -119,7 +122,7 @@ def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json
 
 
 def _may_be_on(state: ClusterState, machine: str) -> str:
-    """Why a machine may be on, in a sentence, empty if it is off."""
+    """Return in a sentence why a machine may be on, or an empty string if it is off."""
     shown = state.snapshot.machines.get(machine) if state.snapshot else None
     if shown is not None and shown.power is not None:
         return reported_on(machine, shown.power)
@@ -129,14 +132,15 @@ def _may_be_on(state: ClusterState, machine: str) -> str:
 
 
 def reported_on(machine: str, power: str | None) -> str:
-    """Say that a machine is on, empty if the CDI Manager reports it as off, or nothing."""
+    """Return a sentence that a machine is on, or an empty string if it is off or not reported."""
     return f"the CDI Manager reports machine {machine} as {power}" if power not in (None, OFF) else ""
 
 
 def _blocked(state: ClusterState, node: str, resources: Iterable[Json], now: float) -> Mapping[str, str]:
-    """Models that cannot be attached now; all of them where no agent is alive to bring devices up, or none can come.
+    """Return the models that cannot be attached now, with reasons.
 
-    Hands are judged after the first look at the fabric: a node without a machine needs none, and that is its trouble.
+    That is all models if no agent is alive, or if no device could be used. Judge agents only after
+    the first poll. A node without a machine needs no agent and reports the missing machine instead.
     """
     judged = state.hands.give_evidence and state.snapshot is not None
     missing = (state.hands.missing(node) if judged else "") or _unfit(state, node, resources, judged)
@@ -144,10 +148,11 @@ def _blocked(state: ClusterState, node: str, resources: Iterable[Json], now: flo
 
 
 def _unfit(state: ClusterState, node: str, resources: Iterable[Json], has_hands: bool) -> str:
-    """Why no device that came now could be used on a node, in a sentence; empty when one could.
+    """Return in a sentence why a node could not use a new device, or an empty string.
 
-    A removal that hangs holds the lock that rescans need, and beside a lost device the vendor's plugin does not start.
-    Hands do not restart a vendor's plugin that knows a sick device, since it would forget that.
+    A removal that hangs holds the lock that rescans need. Beside a lost device, the vendor's plugin
+    does not start. Node operations do not restart a vendor's plugin that knows an unhealthy device,
+    because the plugin would forget that.
     """
     found = (adapters.read_evidence(raw) for raw in resources)
     trouble = next((e.trouble for e in found if e and e.trouble and e.trouble.reason in _UNFIT), None)
@@ -163,7 +168,7 @@ def _sick(state: ClusterState, node: str) -> str:
 
 
 def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tuple[Claim, ...]:
-    """Claims of held pods for which this node was chosen."""
+    """Return the claims of gated pods that have a reservation on this node."""
 
     def name_of(uid: str) -> str:
         claim = state.claim(uid)
@@ -176,14 +181,15 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
 
 
 def _hold(state: ClusterState, raw: Json, now: float) -> tuple[str, float, bool]:
-    """For which claim a device is held (its uid), since when, and whether the claim may still take it."""
+    """Return the claim (its UID) that a device is held for, since when, and whether it may still
+    take it."""
     held_for, held_since = state.holds.of(raw)
     return held_for, held_since, _is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now)
 
 
 def _resource(state: ClusterState, raw: Json, hold: tuple[str, float, bool], sight: DeviceSight,
               now: float) -> ComposableResource:
-    """One ComposableResource. A device that a claim uses now is kept for nobody."""
+    """Return a ComposableResource. A device that a claim uses now has no hold."""
     name, used_by = raw["metadata"]["name"], adapters.claim_key(sight.user)
     held_for, held_since, alive = ("", 0.0, False) if sight.user else hold
     visible, also_on = bool(sight.keys), _also_on(state, raw)
@@ -197,7 +203,8 @@ def _resource(state: ClusterState, raw: Json, hold: tuple[str, float, bool], sig
 
 
 def _departed(state: ClusterState, raw: Json, now: float) -> dict[str, t.Any]:
-    """How the device of a ComposableResource has left the machine of a node that is gone, and when that will count."""
+    """Return how the device of a ComposableResource left the machine of a lost node, or when that
+    counts."""
     since = state.departures.of(raw["metadata"]["name"])
     if since is None or state.nodes.get(raw["spec"]["target_node"]) is not None:
         return {}
@@ -209,7 +216,7 @@ def _departed(state: ClusterState, raw: Json, now: float) -> dict[str, t.Any]:
 
 
 def _also_on(state: ClusterState, raw: Json) -> str:
-    """Which other machine has the device of a ComposableResource too, by the last poll; empty for none."""
+    """Return which other machine also has the device, by the last poll, or an empty string."""
     uid = (raw.get("status") or {}).get("cdi_device_id")
     machines = state.snapshot.shared.get(uid) if state.snapshot and uid else None
     if machines is None:
@@ -220,8 +227,10 @@ def _also_on(state: ClusterState, raw: Json) -> str:
 
 
 def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bool:
-    """A device that a claim keeps as a pool device is shown by no ResourceSlice of the node: it would be promised
-    twice. Nor is one usable that two drivers show.
+    """Return whether a claim can use the device.
+
+    A device that a claim has as a pool device must not be in a ResourceSlice of the node, or it
+    would be allocated twice. A device that two drivers show cannot be used either.
     """
     if not cohdi.annotation(raw, cohdi.POOL_DEVICE):
         return whole and _is_prepared(state, raw)
@@ -230,15 +239,15 @@ def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bo
 
 
 def _is_prepared(state: ClusterState, raw: Json) -> bool:
-    """True when the node has done its part, or did so before anybody wrote it down."""
+    """Return True if node operations are done, or were done before they were recorded."""
     online = (raw.get("status") or {}).get("state") == ONLINE
     return online or not state.hands.give_evidence or adapters.read_node_work(raw).prepared
 
 
 def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float, now: float) -> bool:
-    """A claim that was given another node has left the device that was kept for it here."""
+    """Return whether the claim may still take the device. A claim on another node has left it."""
     claim = state.claim(claim_uid) if claim_uid else None
-    if claim is None:  # a special claim is known by its pod, and is away between two cycles of the scheduler
+    if claim is None:  # a special claim is known by its pod and is absent between two scheduling cycles
         pod = state.pods.first("uid", claim_uid.partition("/")[2])
         alive = pod is not None and not pods.ended(pod)
         return alive and (now - since < state.settings.handover_timeout or state.reservations.holds_for(claim_uid))

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which devices claims keep as the pool devices that they were allocated: the handover direct.
+"""Find devices that claims have as their allocated pool devices: the handover direct.
 
-A ComposableResource says by an annotation which pool device its device is. That holds for the claim that is allocated
-this pool device on the node of the ComposableResource, and for nobody else.
+An annotation of a ComposableResource names the pool device that its device stands for. It counts
+only for the claim that has this pool device on the node of the ComposableResource.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from .cluster_state import ClusterState, Json
 
 
 def read_claim(state: ClusterState, raw: Json) -> Claim | None:
-    """A claim that holds pool devices for a pod, with what it was given of them; None for any other claim.
+    """Return a claim with pool devices for a pod, and its pre-assigned devices, or None for other
+    claims.
 
-    It is direct where all its models are, and where it was given a device before they ceased to be.
+    The claim is direct if all its models are, or if it got a device while they were.
     """
     claim = adapters.read_claim(raw, state.settings)
     if claim is None:
@@ -34,21 +35,23 @@ def read_claim(state: ClusterState, raw: Json) -> Claim | None:
 
 
 def handover(state: ClusterState, raw: Json) -> str:
-    """In which way a claim gets devices or has the pool's; empty for one that has no way yet, and for one that has
-    devices of its node, whichever way these came."""
+    """Return the handover of a claim that waits for devices or has pool devices.
+
+    Empty if undecided, or if the claim has devices of its node.
+    """
     if (claim := read_claim(state, raw)) is not None:
         return DIRECT if claim.direct else RESCHEDULE
     return GATED if state.reservations.holds_for(claims.identity(raw)) and not claims.results(raw) else ""
 
 
 def is_awaited(state: ClusterState, resource: Json) -> bool:
-    """Whether a claim that keeps the device waits for it."""
+    """Return whether a claim that has the device still waits for it."""
     user = state.keeper(resource)
     return user is not None and adapters.claim_phase(user) == PREPARING
 
 
 def is_on_its_way(state: ClusterState, node: str, pool: str, device: str) -> bool:
-    """Whether the CDI Manager was asked for the device that a claim on a node will have as a pool device."""
+    """Return whether the device of a claim's pool device was requested for a node."""
     return any(cohdi.read_intent(raw)[1] > 0 for raw in _resources(state, cohdi.pool_device(pool, device), node))
 
 

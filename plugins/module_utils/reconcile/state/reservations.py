@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes chosen for pods that our gate holds, from the choice until the pod is bound, gone or failed.
+"""Nodes chosen for gated pods, from the choice until the pod is bound, gone or failed.
 
-Nothing of this is stored in the cluster: after a crash the pods that still have the gate are planned anew, and the
-plan prefers the devices that are attached or on their way already.
+Reservations are not stored in the cluster. After a crash the pods that are still gated are planned
+again, and the plan prefers devices that are attached or in flight.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from ...planning.scheduling.snapshot import Placement
 from ...planning.settings import Settings
 
 CHOSEN, RESERVED, READY, OPEN = "chosen", "reserved", "ready", "open"
-# Labels by namespace, made only when some pod's neighbours matter.
+# Labels by namespace, computed only if the neighbors of a pod matter.
 Namespaces = Callable[[], Mapping[str, Mapping[str, str]]]
 
 
 @dataclass(slots=True)
 class Reservation:
-    """A placement that was chosen, and how far its pod is. ``number``: the how many-th choice it is.
+    """A chosen placement and the progress of its pod.
 
-    ``phase``: ``chosen`` (not yet taken out of the pool), ``reserved`` (devices may be asked for), ``ready`` (all are
-    there and held) or ``open`` (the gate was removed). ``refused``: when the scheduler first found no place for the pod
-    after that, in seconds since the epoch; 0.0 for never.
+    ``number`` counts choices. ``phase`` is ``chosen`` (still in the pool), ``reserved`` (devices
+    may be requested), ``ready`` (all devices are there and held) or ``open`` (the gate was
+    removed). ``refused`` is when the scheduler first found no place for the pod after that, in
+    seconds since the epoch, or 0.0.
     """
 
     placement: Placement
@@ -41,7 +42,7 @@ class Reservation:
 
 
 class Reservations:
-    """By pod uid. Thread-safe."""
+    """Reservations by pod UID. Thread-safe."""
 
     def __init__(self) -> None:
         self._reservations: dict[str, Reservation] = {}
@@ -52,7 +53,7 @@ class Reservations:
         self._lock = threading.RLock()
 
     def add(self, placements: Iterable[Placement], phase: str = CHOSEN) -> None:
-        """Remember new choices."""
+        """Add new choices."""
         with self._lock:
             for placement in placements:
                 self._count += 1
@@ -64,7 +65,7 @@ class Reservations:
                 self._last[placement.node] = max(placement.since, self._last.get(placement.node, 0.0))
 
     def copy(self) -> Reservations:
-        """The reservations of now, for a forecast that adds its own."""
+        """Return a copy for a forecast that adds its own."""
         other = Reservations()
         with self._lock:
             other._reservations = {uid: replace(found) for uid, found in self._reservations.items()}
@@ -74,12 +75,12 @@ class Reservations:
         return other
 
     def last_chosen(self) -> dict[str, float]:
-        """When each node was last chosen."""
+        """Return when each node was last chosen."""
         with self._lock:
             return dict(self._last)
 
     def reserve(self, placements: Iterable[Placement]) -> None:
-        """What was chosen is out of the pool: its devices may be asked for."""
+        """Allow requests for chosen devices, which are out of the pool now."""
         with self._lock:
             for placement in placements:
                 reservation = self._reservations.get(placement.pod.uid)
@@ -87,12 +88,12 @@ class Reservations:
                     reservation.phase = RESERVED
 
     def get(self, pod: str) -> Reservation | None:
-        """The reservation of a pod (its uid)."""
+        """Return the reservation of a pod (its UID), or None."""
         with self._lock:
             return self._reservations.get(pod)
 
     def drop(self, pod: str) -> Placement | None:
-        """Forget a pod (its uid)."""
+        """Forget the reservation of a pod (its UID) and return its placement, or None."""
         with self._lock:
             reservation = self._reservations.pop(pod, None)
             if reservation is None:
@@ -104,15 +105,17 @@ class Reservations:
             return reservation.placement
 
     def make_ready(self, pod: str) -> None:
-        """All devices of a pod are there."""
+        """Record that all devices of a pod are there."""
         with self._lock:
             reservation = self._reservations.get(pod)
             if reservation is not None and reservation.phase == RESERVED:
                 reservation.phase = READY
 
     def take_ready(self, namespaces: Namespaces) -> list[Placement]:
-        """Pods whose gates may be opened now, each given out once: their groups are complete, and those are bound that
-        must be there before them."""
+        """Return the pods with gates that may be removed now, each once.
+
+        Their groups are complete, and pods that must come before them are bound.
+        """
         with self._lock:
             ready = [s for s in self._reservations.values() if s.phase == READY and self._complete(s.placement.group)]
             found = [s for s in ready if not self._must_follow(s, namespaces)]
@@ -121,8 +124,12 @@ class Reservations:
             return [s.placement for s in found]
 
     def in_the_way(self, pod: str, namespaces: Namespaces) -> bool:
-        """Whether a pod (its uid) would hinder one that was planned before it on its node, were it nominated already:
-        the scheduler counts it there, and the plan of the other did not."""
+        """Return whether a nomination now would hinder a pod that was planned earlier on the same
+        node.
+
+        ``pod`` is a UID. The scheduler counts a nominated pod, but the plan of the other pod did
+        not.
+        """
         with self._lock:
             reservation = self._reservations.get(pod)
             return reservation is not None and self._must_follow(reservation, namespaces, reservation.placement.node)
@@ -141,50 +148,51 @@ class Reservations:
         return any(follows(reservation.placement.raw, s.placement.raw, labels) for s in others)
 
     def not_ready(self, pod: str) -> None:
-        """The gate could not be removed: its devices are looked for again."""
+        """Record that the gate could not be removed, so that its devices are checked again."""
         with self._lock:
             reservation = self._reservations.get(pod)
             if reservation is not None and reservation.phase in (READY, OPEN):
                 reservation.phase = RESERVED
 
     def opened(self, pod: str) -> None:
-        """The gate was removed."""
+        """Record that the gate was removed."""
         with self._lock:
             if reservation := self._reservations.get(pod):
                 reservation.phase = OPEN
 
     def on(self, node: str) -> bool:
-        """Whether a node was chosen for pods."""
+        """Return whether a node has reservations."""
         with self._lock:
             return bool(self._by_node.get(node))
 
     def group(self, key: str) -> list[Placement]:
-        """Placements of a group."""
+        """Return the placements of a group."""
         with self._lock:
             return [s.placement for s in self._reservations.values() if key and s.placement.group == key]
 
     def all(self) -> list[Reservation]:
-        """Every reservation."""
+        """Return all reservations."""
         with self._lock:
             return list(self._reservations.values())
 
     def holds_for(self, claim: str) -> bool:
-        """True while the pod of a claim (its uid) has a reservation: what is held for the claim stays held."""
+        """Return whether the pod of a claim (its UID) has a reservation, so that holds for the
+        claim stay."""
         with self._lock:
             return claim in self._by_claim
 
     def claims(self, node: str, fabric: int | None, settings: Settings,
                name_of: Callable[[str], str]) -> tuple[Claim, ...]:
-        """Claims on a node that still wait for their devices, as the planner of the node sees them."""
+        """Return the claims on a node that wait for devices, for the planner of the node."""
         with self._lock:
             here = [self._reservations[uid] for uid in self._by_node.get(node, ())]
             waiting = [s.placement for s in sorted(here, key=lambda s: s.placement.since) if s.phase == RESERVED]
         return tuple(reserved_claim(b, uid, name_of(uid), fabric, settings) for b in waiting for uid in b.needs)
 
     def wanted(self, model: str, has_devices: Callable[[str], bool] = lambda _uid: False) -> dict[str, int]:
-        """Devices of a model that are reserved for claims without an allocation, by node.
+        """Return the devices of a model that are reserved for unallocated claims, by node.
 
-        ``has_devices``: whether a claim (its uid) is allocated.
+        ``has_devices`` says whether a claim (its UID) is allocated.
         """
         found: dict[str, int] = {}
         for reservation in self.all():
@@ -195,7 +203,7 @@ class Reservations:
 
 
 def reserved_claim(placement: Placement, uid: str, name: str, fabric: int | None, settings: Settings) -> Claim:
-    """A claim of a held pod on the node that was chosen for it, as the planner of the node sees it."""
+    """Return a claim of a gated pod on its chosen node, for the planner of the node."""
     pod = placement.pod
     results = tuple(PoolResult(m.driver_name, "", "", m, fabric) for name, n in placement.needs[uid].items()
                     for _unused in range(n) if (m := settings.model(name)))

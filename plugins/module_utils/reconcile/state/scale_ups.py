@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods that the scheduler could place nowhere and the autoscaler's provider chose a node for: demand of that node."""
+"""Pods that the scheduler could not place, with a node chosen by the autoscaler's provider.
+
+They are demand of that node.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ _Live = tuple[str, str, ScaleUpEntry, Json]
 
 
 def live_entries(state: ClusterState, now: float, node: str = "") -> Iterator[_Live]:
-    """(node, model, entry, pod) of each entry that still counts, of one node only where it is named.
+    """Yield (node, model, entry, pod) of each valid entry, of one node only if ``node`` is given.
 
-    An entry ends when its pod is bound or gone, when its claim is allocated, and when its time is over.
+    An entry ends when its pod is bound or gone, when its claim is allocated, or when its time is
+    over.
     """
     for raw in state.requests.by("scale up", True):
         spec = raw["spec"]["resource"]
@@ -36,7 +40,8 @@ def live_entries(state: ClusterState, now: float, node: str = "") -> Iterator[_L
 
 
 def requested_claims(state: ClusterState, node: str, fabric: int | None, now: float) -> tuple[Claim, ...]:
-    """The claims of such pods as the planner of the node sees them: a claim is one, whatever models it needs."""
+    """Return the claims of such pods for the planner of the node. A claim with several models is
+    one claim."""
     found: dict[str, Claim] = {}
     for _node, name, entry, pod in live_entries(state, now, node):
         model = state.settings.model(name)
@@ -50,7 +55,8 @@ def requested_claims(state: ClusterState, node: str, fabric: int | None, now: fl
 
 
 def requested_placements(state: ClusterState, now: float) -> tuple[Placement, ...]:
-    """The same as placements, so that nobody else is promised their devices and their room."""
+    """Return the same pods as placements, so that their devices and room are not given to
+    others."""
     found: dict[tuple[str, str], Placement] = {}
     for node, model, entry, pod in live_entries(state, now):
         known = found.get((entry.pod, node))

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many devices of each model each namespace has: used by its claims, kept for them, or on their way to them."""
+"""Count the devices of each namespace by model: used by claims, kept for them, or in flight to
+them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from .used_devices import Usage
 
 
 def usage(state: ClusterState) -> Usage:
-    """Devices of all namespaces, those of chosen nodes and of claims that wait for pool devices included."""
+    """Return the devices of all namespaces.
+
+    Include devices of reservations and of claims that wait for pool devices.
+    """
     return _usage(state, _preparing(state))
 
 
@@ -33,7 +37,7 @@ def _usage(state: ClusterState, preparing: list[Claim]) -> Usage:
 
 
 def over_quota(state: ClusterState, claims: tuple[Claim, ...]) -> dict[str, str]:
-    """Which of these claims their namespaces may not have, with the reason, by uid. Older claims come first."""
+    """Return why claims are over the quota of their namespaces, by UID. Older claims come first."""
     waiting = [claim for claim in claims if claim.phase == PREPARING]
     shares = state.settings.shares
     if not waiting or not shares.quotas:
@@ -53,7 +57,7 @@ def over_quota(state: ClusterState, claims: tuple[Claim, ...]) -> dict[str, str]
 
 
 def _kept(state: ClusterState) -> Usage:
-    """Devices that no claim uses and that are kept for one."""
+    """Count devices that are kept for a claim and not in use."""
     found: Usage = Counter()
     for name, claim_uid in state.holds.all().items():
         raw = state.resources.get(name)
@@ -63,7 +67,10 @@ def _kept(state: ClusterState) -> Usage:
 
 
 def _namespace(state: ClusterState, held_for: str) -> str:
-    """Whose device it is; empty for nobody's. A hold for extended resources may be older than their claim."""
+    """Return the namespace of a hold, or an empty string.
+
+    A hold for extended resources may be older than its claim.
+    """
     claim = state.claim(held_for)
     return str(claim["metadata"]["namespace"]) if claim else held_for.rpartition("/")[0]
 

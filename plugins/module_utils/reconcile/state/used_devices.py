@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many devices of each model the claims of each namespace use: only nodes where something changed are counted anew.
+"""Count the devices that claims use, by namespace and model. Count only changed nodes again.
 
-What a device is used by is read from the ComposableResources, the slices and the claims of its node and from nothing
-else, so that the three stores say which nodes those are.
+The users of a device depend only on the ComposableResources, slices and claims of its node. So the
+three stores know which nodes have changed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ...kube.watch.store import Changes, Store
 
 Json = dict[str, t.Any]
 Usage = Counter[tuple[str, str]]
-"""By namespace and model of the CDI Manager."""
-# In place of a node: of a claim that has devices, and whose allocation names no node.
+"""Count by namespace and model of the CDI Manager."""
+# Key for an allocated claim without a node in its allocation.
 _ANYWHERE: t.Final = ""
 
 
 class UsedDevices:
-    """Follows the stores from the first question on. Thread-safe.
+    """Counts that follow the stores from the first call on. Thread-safe.
 
-    ``users(node)``: the claims that use devices of a node, by ComposableResource.
+    ``users(node)`` returns the claims that use devices of a node, by ComposableResource.
     """
 
     def __init__(self, resources: Store, slices_: Store, claims_: Store,
@@ -39,7 +39,7 @@ class UsedDevices:
         self._lock = threading.Lock()
 
     def total(self) -> Usage:
-        """Devices in use now; the caller's own."""
+        """Return the devices in use now. The caller owns the result."""
         with self._lock:
             for node in self._changed():
                 self._count(str(node))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The watches of one engine: which kinds are watched for which roles, and what is wrong with a watch."""
+"""Watches of an engine: which kinds it watches for which roles, and the problems of watches."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ from .node_hands import AGENT, AGENT_LABELS
 Json = dict[str, t.Any]
 OnChange = Callable[[str, ApiResource, Json, "Json | None"], None]
 _ALL = (CLAIMS, SLICES, NODES, COMPOSABLE_RESOURCES)
-# What each of CoHDI's components reads, and no more: each runs with the permissions that it has alone (deploy/rbac).
+# Kinds that each of CoHDI's components reads. Each runs with only its own permissions
+# (deploy/rbac).
 WATCHED: t.Final[Mapping[str, tuple[ApiResource, ...]]] = {
     PUBLISHER: (*_ALL, DEVICE_CLASSES),
     SCALER: (*_ALL, COMPOSABILITY_REQUESTS, PODS),
     OPERATOR: (*_ALL, COMPOSABILITY_REQUESTS),
 }
-# What the scaler reads besides where it judges held pods.
+# Further kinds that the scaler reads to plan gated pods.
 WATCHED_FOR_GATES: t.Final = (NAMESPACES, DEVICE_CLASSES)
 
 
 class Watches:
-    """Keeps the stores of a ClusterState equal to what the API server has, as far as ``roles`` need it.
+    """Keeps the stores of a ClusterState equal to the API server, as far as ``roles`` need it.
 
-    ``on_change(type, kind, object, old)`` is called for each watched change, ``on_echo`` instead where the store had
-    the object already. Where pods are held all pods are watched, else those without a node. ``leases``: the namespace
-    in which node agents have Leases.
+    ``on_change(type, kind, object, old)`` is called for each change, or ``on_echo`` if the store
+    already had the object. If pods are gated, all pods are watched, otherwise only pods without a
+    node. ``leases`` is the namespace of the node agents' Leases.
     """
 
     def __init__(self, client: Client, state: ClusterState, on_change: OnChange, on_echo: OnChange, *,
@@ -55,7 +56,8 @@ class Watches:
         kinds = list(dict.fromkeys([*needed, *(WATCHED_FOR_GATES if gating else ())]))
         stores = state.stores
         drivers = state.settings.drivers
-        # A device that a claim keeps must not be shown by another driver either.
+        # With direct handover, another driver must not show a claim's device either, so watch the
+        # slices of all drivers.
         alone = len(drivers) == 1 and not state.settings.direct_models
         selectors = {SLICES: f"spec.driver={drivers[0]}" if alone else None,
                      PODS: None if gating else "spec.nodeName="}
@@ -76,7 +78,8 @@ class Watches:
             reflector.start()
 
     def relist(self) -> None:
-        """List again what was read; ``synced`` is true once that is reported. A watch may have missed anything."""
+        """List everything again, because a watch may have missed events. ``synced`` is true when
+        that is done."""
         for reflector in self.reflectors:
             reflector.relist()
 
@@ -86,9 +89,9 @@ class Watches:
             reflector.stop()
 
     def synced(self) -> bool:
-        """True once every list has been read."""
+        """Return whether every list has been read."""
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     def problems(self) -> list[str]:
-        """What the watches complain about now, each once."""
+        """Return the current problems of the watches, each once."""
         return list(dict.fromkeys(said for reflector in self.reflectors if (said := reflector.last_error)))

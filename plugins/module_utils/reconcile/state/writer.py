@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every write to the API server that a controller makes, and nothing else: what we change is found here.
+"""All writes of a controller to the API server.
 
-Answers are put into the stores at once, so that the next reconcile does not wait for the watch.
+Each response is put into its store at once, so that the next reconcile does not wait for the watch.
 """
 
 from __future__ import annotations
@@ -32,34 +32,32 @@ from ..timelines.timeline import ANNOTATION, Timeline, dump, of_resource
 from . import adapters
 from .cluster_state import ClusterState, DeviceKey, Json
 
-# Annotations; None takes one away.
+# Annotations. None removes an annotation.
 Notes: t.TypeAlias = Mapping[str, str | None]
 
 
 class Writer:
-    """Writes for one engine. Methods raise the kube layer's errors unless they say otherwise.
+    """Writes for one engine. Methods raise the errors of the kube layer unless they say otherwise.
 
-    Times that other processes compare with theirs are the API server's.
-
-    ``changes`` counts what was changed of pools, sizes, resources, labels and conditions; summaries and nominations
-    do not count.
+    Times that other processes compare are the API server's. ``changes`` counts changes of pools,
+    sizes, resources, labels and conditions, but not summaries and nominations.
     """
 
     def __init__(self, client: Client, state: ClusterState) -> None:
         self.client, self.state = client, state
         self._changes = 0
-        # False once a CRD has dropped them: that of CoHDI has no conditions.
+        # False after a CRD dropped the conditions, like that of CoHDI, which has none.
         self._conditions = True
         self.taints = DeviceTaints(client)
         self.pools = PoolWriter(client, state)
 
     @property
     def changes(self) -> int:
-        """How many changes were written."""
+        """Return the number of changes."""
         return self._changes + self.pools.changes
 
     def set_size(self, action: SetSize) -> None:
-        """Create or patch a ComposabilityRequest; one that exists already is taken over."""
+        """Create or patch a ComposabilityRequest. Take over one that already exists."""
         if action.before is None:
             try:
                 body = cohdi.request_body(action.request, action.node, action.model, action.size, action.type,
@@ -83,15 +81,17 @@ class Writer:
         self._changes += 1
 
     def hold(self, resource: str, claim_uid: str) -> None:
-        """Keep a device for the claim that it is handed to, for none when the uid is empty; CoHDI's last-used-time is
-        stamped with it."""
+        """Keep a device for a claim, or for none if the UID is empty. Also write CoHDI's
+        last-used-time."""
         now = self.client.server_time()
         self._annotate(resource, {cohdi.HELD_FOR: cohdi.hold(claim_uid, now) if claim_uid else None,
                                   self.state.settings.label(cohdi.LAST_USED): format_time(now)})
 
     def touch(self, action: Touch, notes: Notes | None = None) -> None:
-        """Record that a device began or ceased to be used, and by which claim; with its use the hold is over. ``notes``
-        are written with it."""
+        """Record the begin or end of a device's use, and the claim. The use ends a hold.
+
+        Write ``notes`` in the same patch.
+        """
         raw = self.state.resources.get(action.resource)
         user = self.state.user(raw) if raw and action.in_use else None
         now = format_micro_time(self.client.server_time())
@@ -100,25 +100,26 @@ class Writer:
                                          **({CLAIM: ClaimRef.of(user).note} if user else {}), **(notes or {})})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
-        """Write down that the CDI Manager is about to be asked for a device."""
+        """Record that a device is about to be requested from the CDI Manager."""
         intent = cohdi.attach_intent(machine, self.client.server_time(), present)
         self._annotate(resource, {cohdi.ATTACH: intent, cohdi.OPERATION: None}, unchanged=True)
 
     def operation(self, resource: str, handle: str | None) -> None:
-        """Write down by which handle an asynchronous CDI Manager knows the attach; None: it knows it no more."""
+        """Record the handle of an attach at an asynchronous CDI Manager, or remove it if ``handle``
+        is None."""
         self._annotate(resource, {cohdi.OPERATION: handle})
 
     def ask_release(self, resource: str) -> None:
-        """Ask the hands of the node to let a device go."""
+        """Request the node to release a device."""
         raw = self.state.resources.get(resource)
         patch: Json = {"metadata": {"annotations": {cohdi.RELEASE: format_micro_time(time.time())}}}
-        if raw is not None:  # one that is older than the label becomes the node's business now
+        if raw is not None:  # an object without the label becomes visible to the node now
             patch["metadata"]["labels"] = _of_node(raw)
         self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, resource, patch))
         self._changes += 1
 
     def give_to_node(self, resource: str) -> None:
-        """Let the agent of its node see a ComposableResource that another operator has created."""
+        """Label a ComposableResource of another operator, so that the node agent sees it."""
         raw = self.state.resources.get(resource)
         if raw is not None:
             meta = {"uid": raw["metadata"]["uid"], "labels": _of_node(raw)}
@@ -128,7 +129,7 @@ class Writer:
                 self._changes += 1
 
     def withdraw_release(self, resource: str) -> None:
-        """Let the node keep the device that it was asked to let go."""
+        """Withdraw the request to release a device, so that the node keeps it."""
         self._annotate(resource, {cohdi.RELEASE: None})
 
     def note(self, resource: str, notes: Notes) -> None:
@@ -136,17 +137,18 @@ class Writer:
         self._annotate(resource, notes)
 
     def timeline_notes(self, resource: str, timelines: Iterable[Timeline]) -> Notes:
-        """The annotation in which the timelines of claims are added to those of the device that they use; one of the
-        same claim is replaced."""
+        """Return the annotation with these timelines added to those of the device. A claim's own is
+        replaced."""
         raw, added = self.state.resources.get(resource), [*timelines]
         known = {each.uid for each in added}
         others = [each for each in (of_resource(raw) if raw else ()) if each.uid not in known]
         return {ANNOTATION: dump([*others, *added])}
 
     def set_pool_device(self, action: SetPoolDevice) -> None:
-        """Write as which pool device a claim has a device; nothing when the object is another one by now.
+        """Record which pool device a claim has the device as. Do nothing if the object has changed.
 
-        That a claim has it no more is read anew: the watch of the claims may be behind what an earlier leader knew.
+        Before removing the record, read the claim again, because the watch may be behind an earlier
+        leader.
         """
         if not action.pool_device and self._is_kept(action.resource):
             return
@@ -156,7 +158,8 @@ class Writer:
             self._annotate(action.resource, notes, unchanged=True)
 
     def _is_kept(self, resource: str) -> bool:
-        """Whether the claim that a pool device was written down for has it, as the API server knows it now."""
+        """Return whether the recorded claim still has the pool device, by a fresh read of the
+        claim."""
         raw = self.state.resources.get(resource)
         claim = read_claim(raw) if raw else None
         if raw is None or claim is None:
@@ -171,11 +174,14 @@ class Writer:
                                         cohdi.annotation(raw, cohdi.POOL_DEVICE)))
 
     def forget_intent(self, resource: str) -> None:
-        """Record that nothing of an attach is on the fabric: the CDI Manager refused it."""
+        """Record that an attach has nothing on the fabric, because the CDI Manager refused it."""
         self._annotate(resource, {cohdi.ATTACH: cohdi.NOT_ASKED, cohdi.OPERATION: None})
 
     def _annotate(self, resource: str, annotations: Notes, unchanged: bool = False) -> None:
-        """``unchanged``: only onto the object as it was read; Conflict, and it is read anew, when it is another now."""
+        """Patch annotations. With ``unchanged``, patch only the object as it was read.
+
+        If the object has changed, read it again and raise Conflict.
+        """
         raw = self.state.resources.get(resource)
         known = {} if raw is None else _unchanged(raw) if unchanged else {"uid": raw["metadata"]["uid"]}
         patch = {"metadata": {**known, "annotations": dict(annotations)}}
@@ -187,7 +193,7 @@ class Writer:
         self._changes += 1
 
     def create_resource(self, name: str, action: CreateResource, present: Iterable[str]) -> None:
-        """Create a ComposableResource that carries its attach intent."""
+        """Create a ComposableResource with its attach intent."""
         intent = cohdi.attach_intent(action.machine, self.client.server_time(), present)
         claim = next(iter(self.state.claim_refs([action.claim])), None)
         body = cohdi.resource_body(name, action.request, action.node, action.model, intent, action.type,
@@ -196,16 +202,17 @@ class Writer:
         self._changes += 1
 
     def read_journal(self) -> None:
-        """Read all ComposabilityRequests and ComposableResources as the API server has them now."""
+        """Read all ComposabilityRequests and ComposableResources from the API server."""
         stores = ((COMPOSABILITY_REQUESTS, self.state.requests), (COMPOSABLE_RESOURCES, self.state.resources))
         for kind, store in stores:
             listed = self.client.list(kind, trim=store.take_listed)
             store.retain({key_of(obj) for obj in listed.items}, listed.resource_version)
 
     def read_taints(self) -> None:
-        """Learn which devices an earlier process had the scheduler kept off.
+        """Learn which devices an earlier process has tainted for the scheduler.
 
-        Lift the taints of ComposableResources that are gone, by what ``read_journal`` has read: nobody else would.
+        Lift taints of ComposableResources that are gone by the data of ``read_journal``. No other
+        code does.
         """
         for resource, keys in self.taints.placed().items():
             self.state.note_taints(resource, keys)
@@ -213,13 +220,16 @@ class Writer:
                 self.lift_taints(resource, keys)
 
     def read_resource(self, name: str) -> None:
-        """Read a ComposableResource anew; one that is gone is fine."""
+        """Read a ComposableResource again. Ignore one that is gone."""
         with contextlib.suppress(NotFound):
             self.state.resources.upsert(self.client.get(COMPOSABLE_RESOURCES, name))
 
     def record_device(self, name: str, device: str, serial: str) -> str:
-        """Write which device a ComposableResource has. Returns which it has now: another one, when somebody else wrote
-        that meanwhile, for what is written down stays."""
+        """Write the device of a ComposableResource, and return the device that it has now.
+
+        It is another device if another process wrote one in the meantime, because a written device
+        stays.
+        """
         raw = self.state.resources.get(name) or self.client.get(COMPOSABLE_RESOURCES, name)
         while True:
             known = (raw.get("status") or {}).get("cdi_device_id")
@@ -242,7 +252,8 @@ class Writer:
         self._changes += 1
 
     def observe(self, name: str) -> None:
-        """Let the condition of a ComposableResource be about its generation; one that changes right now comes again."""
+        """Update the observed generation of a ComposableResource's condition. A conflict is retried
+        later."""
         raw = self.state.resources.get(name)
         if raw is not None and self._ready(raw, {}):
             with contextlib.suppress(Conflict, NotFound):
@@ -255,7 +266,7 @@ class Writer:
         self.state.resources.upsert(answer)
 
     def _ready(self, raw: Json, status: Json) -> Json:
-        """The conditions that belong to a status, as a part of it."""
+        """Return the conditions for a status, as a part of the status."""
         if not self._conditions:
             return {}
         return {"conditions": with_ready(raw, {**(raw.get("status") or {}), **status}, format_time(time.time()))}
@@ -265,7 +276,7 @@ class Writer:
             self._conditions = False
 
     def delete_resource(self, name: str) -> None:
-        """Mark a ComposableResource for deletion; one that is gone is fine."""
+        """Mark a ComposableResource for deletion. Ignore one that is gone."""
         try:
             raw = self.state.resources.get(name)
             self.client.delete(COMPOSABLE_RESOURCES, name, precondition_uid=raw["metadata"]["uid"] if raw else None)
@@ -275,7 +286,7 @@ class Writer:
             self._forget(self.state.resources.get(name), self.state.resources)
 
     def lift_taints(self, resource: str, keys: frozenset[DeviceKey]) -> None:
-        """The scheduler may give these entries of slices, (driver, pool, device), to claims again."""
+        """Allow the scheduler to allocate these slice entries, (driver, pool, device), again."""
         self.taints.lift(resource, keys)
         if left := self.state.tainted.pop(resource, frozenset()) - keys:
             self.state.tainted[resource] = left
@@ -294,8 +305,12 @@ class Writer:
         self._changes += 1
 
     def _finalize(self, kind: t.Any, name: str, store: t.Any) -> None:
-        """Others may write to the object at this moment, such as its node's agent: then once more, onto what it is now,
-        unless that is another object of the same name. Raises Conflict for one that goes on changing."""
+        """Remove our finalizer. Retry once if another client, such as the node agent, changed the
+        object.
+
+        Do not retry on another object with the same name. Raise Conflict if the object changes
+        again.
+        """
         raw = store.get(name)
         try:
             left = self._remove_finalizer(kind, name, raw)
@@ -309,7 +324,7 @@ class Writer:
             self._forget(raw, store)
 
     def _remove_finalizer(self, kind: t.Any, name: str, raw: Json | None) -> list[str]:
-        """Those of others that are left; none of an object that is gone."""
+        """Return the finalizers of others that are left, or none if the object is gone."""
         left = [f for f in ((raw or {}).get("metadata", {}).get("finalizers") or []) if f != cohdi.FINALIZER]
         known = _unchanged(raw) if raw else {}
         try:
@@ -324,7 +339,8 @@ class Writer:
             store.remove(raw)
 
     def request_status(self, name: str, status: Json) -> None:
-        """Replace the status of a ComposabilityRequest, keeping what is equal and others' conditions."""
+        """Replace the status of a ComposabilityRequest. Keep equal parts and the conditions of
+        others."""
         raw = self.state.requests.get(name)
         if raw is None:
             return
@@ -343,9 +359,10 @@ class Writer:
         self.state.requests.upsert(answer)
 
     def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
-        """Have the scheduler try a node first for a pod (empty: none); False when that pod is gone or already bound.
+        """Nominate a pod for a node, or for none if empty. Return False if the pod is gone or
+        already bound.
 
-        Nothing is written when the nomination is known to be there, unless ``anyway``.
+        Write nothing if the nomination is known to be there, unless ``anyway``.
         """
         known = None if anyway else self.state.pods.first("uid", uid)
         if known and pods.nominated(known) == node:
@@ -355,12 +372,13 @@ class Writer:
             answer = self.client.merge_patch(PODS, pod, body, namespace=namespace, subresource="status")
         except (NotFound, Conflict):
             return False
-        if pods.held(answer):  # nobody else acts on it, so nobody misses the event of the watch
+        if pods.held(answer):  # no other process acts on a gated pod, so this hides no event
             self.state.pods.upsert(answer)
         return not pods.bound(answer)
 
     def protect(self, claim: str) -> None:
-        """Give a claim (its uid) the finalizer that the scheduler would write first; one that is gone is fine."""
+        """Give a claim (its UID) the finalizer that the scheduler would write first. Ignore one
+        that is gone."""
         raw = self.state.claims.first("uid", claim)
         if raw is None or claims.protected(raw):
             return
@@ -370,7 +388,7 @@ class Writer:
                                                                  namespace=meta["namespace"]))
 
     def ungate(self, pod: PodRef) -> bool:
-        """Remove our scheduling gate and no other; False when that pod is gone."""
+        """Remove our scheduling gate and no other. Return False if the pod is gone."""
         try:
             answer = self.client.strategic_patch(PODS, pod.name, pods.removal(pod.uid), namespace=pod.namespace)
         except (NotFound, Conflict):
@@ -380,14 +398,16 @@ class Writer:
         return True
 
     def tell_not_served(self, pod: PodRef, reason: str) -> None:
-        """Write the condition Served of a pod whose gate was removed without devices; one that is gone is fine."""
+        """Write the condition Served of a pod that was released without devices. Ignore one that is
+        gone."""
         body = pods.not_served(pod.uid, reason, format_time(self.client.server_time()))
         with contextlib.suppress(NotFound, Conflict):
             self.state.pods.upsert(self.client.strategic_patch(PODS, pod.name, body, namespace=pod.namespace,
                                                                subresource="status"))
 
     def mark_claim(self, action: MarkClaim) -> bool:
-        """Write a condition onto the allocation it was decided for; False when that allocation is no more."""
+        """Write a condition to the allocation that it was decided for. Return False if that
+        allocation is gone."""
         raw = self.state.claims.first("uid", action.claim)
         for _unused in range(3):
             if raw is None or not _waits_on(raw, action.node) or already_set(raw, action.condition):
@@ -417,9 +437,10 @@ class Writer:
         return fresh if same and _allocation(fresh) == _allocation(raw) else None
 
     def deallocate(self, claim: Json) -> None:
-        """Drop an allocation that the scheduler has given up (reserved for nobody) and would drop a second later.
+        """Drop an allocation that the scheduler has given up and would drop about a second later.
 
-        The resourceVersion goes with it: a claim that was reserved meanwhile keeps its allocation.
+        Send the resourceVersion, so that a claim that was reserved in the meantime keeps its
+        allocation.
         """
         meta = claim["metadata"]
         body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": {"allocation": None}}
@@ -435,12 +456,12 @@ def _of_node(raw: Json) -> dict[str, str]:
 
 
 def _unchanged(raw: Json) -> Json:
-    """As ``metadata`` of a patch: the object must be the one that was read, and as it was read."""
+    """Return metadata for a patch that fails if the object has changed since it was read."""
     return {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
 
 
 def _waits_on(claim: Json, node: str) -> bool:
-    """Whether it is still allocated there and waits for devices of a pool; it may have been allocated anew."""
+    """Return whether the claim is still allocated on the node and waits for pool devices."""
     here = bool(claims.binding_results(claim)) and claims.node(claim) == node
     return here and adapters.claim_phase(claim) == PREPARING
 

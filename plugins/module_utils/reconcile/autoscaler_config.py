@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The groups that Cluster Autoscaler sees, what stands behind them, and by what is decided; checked when it is read."""
+"""Configuration of the node groups for Cluster Autoscaler, checked when it is read."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ Json = Mapping[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a node would offer: quantities, ``devices`` by extended resource. Empty: as the largest real node; for
-    ``devices`` of a vertical group: as many as the fabric may attach to a node."""
+    """Capacity that a node would offer, with ``devices`` by extended resource.
+
+    An empty quantity means the same as the largest real node. Empty ``devices`` of a vertical group
+    mean as many as the fabric may attach to a node.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Json, ...] = ()
@@ -42,7 +45,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class VerticalGroup:
-    """A group that never owns a node: its spec always comes from here. ``selector``: which nodes it stands for."""
+    """A group that never owns a node, so its shape always comes from here.
+
+    ``selector`` selects the nodes that it stands for.
+    """
 
     id: str
     shape: Shape
@@ -52,11 +58,13 @@ class VerticalGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """The real nodes with these labels. ``provider``: who adds and removes them, its kind is ``kind``.
+    """The real nodes with these labels.
 
-    ``max_size``: up to which nodes are added by us; Cluster Autoscaler itself is shown a group that is full.
-    ``fabric``: on which its machines are, None for none. ``devices``: by model, those that a new node brings along.
-    ``watts``: what one of its nodes draws without devices; None: as ``scale_down.node_watts``.
+    ``provider`` is the configuration of the provider that adds and removes nodes, and has its
+    ``kind``. ``max_size`` limits the nodes that we add. Cluster Autoscaler itself sees a full
+    group. ``fabric`` is the number of its machines' fabric, or None. ``devices`` are those that a
+    new node brings along, by model. ``watts`` is the power of a node without devices, or None for
+    ``scale_down.node_watts``.
     """
 
     id: str
@@ -73,8 +81,11 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerConfig:
-    """``provision_timeout``: seconds in which what was asked for must come; Cluster Autoscaler's own
-    ``--max-node-provision-time`` has to be longer."""
+    """Configuration of the autoscaler's provider.
+
+    Requested devices and nodes must arrive within ``provision_timeout`` seconds. Cluster
+    Autoscaler's own ``--max-node-provision-time`` must be longer.
+    """
 
     vertical: tuple[VerticalGroup, ...]
     nodes: tuple[NodeGroup, ...]
@@ -84,12 +95,14 @@ class AutoscalerConfig:
 
     @classmethod
     def load(cls, path: str, settings: Settings) -> AutoscalerConfig:
-        """Read a YAML file. Raises BadConfig naming file, field, value and what is allowed."""
+        """Read a YAML file. Raise BadConfig with the file, the field, its value and the allowed
+        values."""
         return cls.from_dict(loaded(path), settings, path)
 
     @classmethod
     def from_dict(cls, data: object, settings: Settings, where: str = "config") -> AutoscalerConfig:
-        """Check and build. Raises BadConfig with one sentence that starts with ``where``."""
+        """Check the data and return the configuration. Raise BadConfig with a sentence that starts
+        with ``where``."""
         try:
             return _config(_mapping("config", data, _KEYS), frozenset(m.cdi_model_name for m in settings.models))
         except BadSetting as error:
@@ -115,7 +128,10 @@ def _config(data: Json, models: frozenset[str]) -> AutoscalerConfig:
 
 
 def _methods(data: Json, models: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
-    """By model, in their order; to share comes first, since the scheduler does it before anybody is asked."""
+    """Return the methods of each model in their order.
+
+    Sharing must come first, because the scheduler does it before it asks the autoscaler.
+    """
     found = {}
     for model, listed in _of_models("methods", data, models).items():
         names = list(map(str, listed)) if isinstance(listed, Sequence) and not isinstance(listed, str) else []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which claims are for devices that the fabric serves."""
+"""Find claims for devices that the fabric serves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Json = dict[str, t.Any]
 
 
 def concerns(raw: Json, settings: Settings) -> bool:
-    """Whether a claim asks for, or has, devices that the fabric serves."""
+    """Return whether a claim requests, or has, devices that the fabric serves."""
     if any(result["driver"] in settings.drivers for result in claims.results(raw)):
         return True
     classes = (each for request in requests(raw) for each in _classes(request))
@@ -23,7 +23,7 @@ def concerns(raw: Json, settings: Settings) -> bool:
 
 
 def requests(raw: Json) -> list[Json]:
-    """What a claim asks for."""
+    """Return the device requests of a claim."""
     found: list[Json] = ((raw.get("spec") or {}).get("devices") or {}).get("requests") or []
     return found
 

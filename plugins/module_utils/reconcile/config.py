@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One configuration for all front doors: the same keys in the controller's file, the modules and the rulebook."""
+"""Configuration of the engine, with the same keys for the controller's file, modules and the
+rulebook."""
 
 from __future__ import annotations
 
@@ -25,24 +26,26 @@ except ImportError:
     HAS_YAML = False
 
 ROLES = ("publisher", "scaler", "operator")
-# Keys with the lowest and the highest number. ``EngineConfig`` has the defaults.
+# Keys with their lowest and highest number. ``EngineConfig`` has the defaults.
 _NUMBERS = {"scan_interval": (0.1, 86400), "kube_api_qps": (1, 100000)}
 _COUNTS = {"workers": 64, "parallel_attaches": 1024, "kube_api_burst": 100000}
 ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, "lease_namespace", "node_hands"})
 
 
 class BadConfig(Exception):
-    """The configuration cannot be used; the message names file, field, value and what is allowed."""
+    """The configuration cannot be used. The message names file, field, value and the allowed
+    values."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What an engine needs besides the connection to the cluster.
+    """Configuration of an engine, besides the connection to the cluster.
 
-    ``scan_interval`` is seconds between two looks at the CDI Manager; ``node_hands`` says who does the work on a node
-    that an attach and a detach need, the node agent (``agent``), playbooks over SSH (``ssh``), or nobody (``none``).
-    ``kube_api_qps`` and ``kube_api_burst``: how many requests a controller sends to the API server in a second, and at
-    once after a pause. ``planning``: the keys from which ``settings`` were made.
+    ``scan_interval`` is the number of seconds between two polls of the CDI Manager. ``node_hands``
+    says which program runs node operations: the node agent (``agent``), playbooks over SSH
+    (``ssh``), or none (``none``). ``kube_api_qps`` and ``kube_api_burst`` limit the requests of a
+    controller to the API server, per second and at once after a pause. ``planning`` has the keys
+    from which ``settings`` were made.
     """
 
     settings: Settings
@@ -58,7 +61,8 @@ class EngineConfig:
     planning: Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     def manager(self) -> FabricManager:
-        """A connection to the CDI Manager. Raises BadConfig naming the file for what only connecting can check."""
+        """Connect to the CDI Manager. Raise BadConfig with the file if the connection shows a bad
+        setting."""
         try:
             manager = connect(self.fabric)
         except BadConfiguration as error:
@@ -72,7 +76,8 @@ class EngineConfig:
 
     @classmethod
     def from_dict(cls, data: object, where: str = "config") -> EngineConfig:
-        """Check and build. Raises BadConfig with one sentence that starts with ``where``."""
+        """Check the data and return the configuration. Raise BadConfig with a sentence that starts
+        with ``where``."""
         if not isinstance(data, Mapping):
             raise BadConfig(f"{where}: must be a mapping of settings, is {type(data).__name__}")
         try:
@@ -85,12 +90,13 @@ class EngineConfig:
 
     @classmethod
     def load(cls, path: str) -> EngineConfig:
-        """Read a YAML file. Raises BadConfig naming the file, also when it is missing or not YAML."""
+        """Read a YAML file. Raise BadConfig with the file, also if it is missing or not YAML."""
         return cls.from_dict(loaded(path), path)
 
 
 def loaded(path: str) -> object:
-    """Content of a YAML file. Raises BadConfig naming the file when it is missing or not YAML."""
+    """Return the content of a YAML file. Raise BadConfig with the file if it is missing or not
+    YAML."""
     if not HAS_YAML:
         raise BadConfig("the Python library PyYAML is needed to read a configuration file; install pyyaml")
     try:
@@ -104,7 +110,8 @@ def loaded(path: str) -> object:
 
 
 def settings_of(data: Mapping[str, t.Any]) -> Settings:
-    """The settings of a configuration, without those of the engine and the CDI Manager. Raises BadSetting."""
+    """Return the planners' settings, without those of the engine and the CDI Manager. Raise
+    BadSetting."""
     return Settings.from_dict(_planning_keys(data))
 
 

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What controllers work on, as typed keys, and what they answer: as controller-runtime's Request and Result.
+"""Typed keys that controllers reconcile, and the result, like controller-runtime's Request and
+Result.
 
-``controller`` is the name of the controller, in log lines and metrics.
+``controller`` is the name of the controller in log lines and metrics.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """The text of a key is its controller and its fields, with a slash between them."""
+    """Base of all keys. The text of a key is its controller and its fields, separated by
+    slashes."""
 
     controller: t.ClassVar[str]
 
@@ -24,7 +26,7 @@ class _Key:
 
 @dataclass(frozen=True, slots=True)
 class NodeKey(_Key):
-    """Everything that concerns one node."""
+    """A node and its claims, devices and pods."""
 
     controller: t.ClassVar[str] = "node"
     name: str
@@ -32,7 +34,8 @@ class NodeKey(_Key):
 
 @dataclass(frozen=True, slots=True)
 class NodeRecordsKey(_Key):
-    """The records of one node that may be written a moment later: sizes, use stamps, holds, the Online state."""
+    """Records of a node that are written a moment later: sizes, use stamps, holds, the state
+    Online."""
 
     controller: t.ClassVar[str] = "node-records"
     name: str
@@ -40,7 +43,8 @@ class NodeRecordsKey(_Key):
 
 @dataclass(frozen=True, slots=True, order=True)
 class PoolKey(_Key):
-    """The ResourceSlices of one pool: the CDI Manager's name of the model, and the number of the fabric."""
+    """The ResourceSlices of a pool: the CDI Manager's name of the model, and the number of the
+    fabric."""
 
     controller: t.ClassVar[str] = "pool"
     model: str
@@ -49,7 +53,7 @@ class PoolKey(_Key):
 
 @dataclass(frozen=True, slots=True)
 class RequestKey(_Key):
-    """The status of one ComposabilityRequest."""
+    """The status of a ComposabilityRequest."""
 
     controller: t.ClassVar[str] = "request"
     name: str
@@ -57,38 +61,42 @@ class RequestKey(_Key):
 
 @dataclass(frozen=True, slots=True)
 class GatesKey(_Key):
-    """All pods that our scheduling gate holds: they are planned together."""
+    """All gated pods, which are planned together."""
 
     controller: t.ClassVar[str] = "gates"
 
 
 @dataclass(frozen=True, slots=True)
 class NominationsKey(_Key):
-    """Held pods whose node was chosen a moment ago."""
+    """Gated pods that just got a node."""
 
     controller: t.ClassVar[str] = "nominations"
 
 
 @dataclass(frozen=True, slots=True)
 class FloorsKey(_Key):
-    """All floors of idle devices (``prewarm``): what each node keeps is said for all of them together."""
+    """All minimums of idle devices (``prewarm``). Their shares by node are computed together."""
 
     controller: t.ClassVar[str] = "floors"
 
 
 Key: t.TypeAlias = "NodeKey | NodeRecordsKey | PoolKey | RequestKey | GatesKey | NominationsKey | FloorsKey"
 
-# Seconds in which changes are gathered before the work, for keys that nobody waits for: a burst is then one write.
+# Seconds in which keys that are not urgent gather changes, so that a burst becomes one write.
 GATHER_SECONDS: dict[type, float] = {PoolKey: 0.1, RequestKey: 1.0, NodeRecordsKey: 0.5, FloorsKey: 0.5}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one reconcile. ``requeue_at``: when to come back (seconds since the epoch); None: at a change."""
+    """Result of a reconcile.
+
+    ``requeue_at`` is when to reconcile again, in seconds since the epoch, or None to wait for a
+    change.
+    """
 
     requeue_at: float | None = None
 
     @classmethod
     def at_earliest(cls, *times: float | None) -> Result:
-        """Come back at the earliest of these times; None among them counts for nothing."""
+        """Return the result with the earliest of these times, ignoring None."""
         return cls(min((time for time in times if time is not None), default=None))

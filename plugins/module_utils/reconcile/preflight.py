@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must be true of a cluster before an engine starts; each failure is one sentence that says what to do."""
+"""Check what an engine needs from a cluster. Each failure is a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from ..kube.errors import Forbidden, NotServed, Unreachable
 from .config import BadConfig
 from .state.watches import WATCHED
 
-# Without these there is nothing to do; a permission for the rest may still be granted while the engine runs.
+# The engine cannot start without these. Permissions for other kinds may be granted while it runs.
 ESSENTIAL = (CLAIMS, SLICES, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES)
 
 
 def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | None = None,
                   say: Callable[[str], object] = lambda text: None) -> None:
-    """Raise BadConfig for an API that is not served or may not be read; wait for a server that is not there yet.
+    """Raise BadConfig for an API that is not served or may not be read. Wait for an unreachable
+    server.
 
-    ``say`` is told once what is waited for. Without ``stop`` an unreachable server raises kube.errors.Unreachable.
+    ``say`` is called once for each reason to wait. Without ``stop``, raise kube.errors.Unreachable
+    instead of waiting.
     """
     said = ""
     for resource in dict.fromkeys(r for role in roles for r in WATCHED[role] if r in ESSENTIAL):

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the planners say of a capture, as data: who has what, what would be attached and returned, who waits and why."""
+"""Plan a capture and return the answer as data: states of claims, attaches, returns, and why claims
+wait."""
 
 from __future__ import annotations
 
@@ -22,13 +23,17 @@ from .captured_engine import engine_of
 SERVED, PLACED, WAITING, RELEASED = "served", "placed", "waiting", "released"
 STATES: t.Final = (SERVED, PLACED, WAITING, RELEASED)
 Moves = Mapping[tuple[str, str], int]
-"""How many devices, by node and model."""
+"""Number of devices by node and model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """``state``: ``served`` (waits for nothing), ``placed`` (a node is known, its devices are there or come),
-    ``waiting``, or ``released`` (its pod is let go without devices). ``says``: in the planner's own words."""
+    """Answer for a claim.
+
+    ``state`` is ``served`` (waits for nothing), ``placed`` (has a node, its devices are there or
+    arrive), ``waiting``, or ``released`` (its pod is released without devices). ``says`` has the
+    planner's words.
+    """
 
     claim: str
     state: str
@@ -38,8 +43,12 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``claims`` by namespace and name; ``attaches`` and ``returns``: what would be asked of the CDI Manager first;
-    ``free``: devices by (model, fabric) before that. ``problems``: what is wrong with the fabric."""
+    """Answer for a capture.
+
+    ``claims`` are by namespace and name. ``attaches`` and ``returns`` are the first requests to the
+    CDI Manager. ``free`` is the number of free devices by (model, fabric) before them. ``problems``
+    are those of the fabric.
+    """
 
     claims: Mapping[str, ClaimAnswer]
     attaches: Moves
@@ -48,13 +57,13 @@ class Answer:
     problems: tuple[str, ...]
 
     def counts(self) -> dict[str, int]:
-        """How many claims are in each state."""
+        """Return the number of claims in each state."""
         found = Counter(each.state for each in self.claims.values())
         return {state: found[state] for state in STATES}
 
 
 def answer(capture: Capture) -> Answer:
-    """Plan the capture as check mode plans a live cluster, and read the plan. Pure."""
+    """Plan the capture as check mode plans a live cluster, and return the answer. Pure."""
     engine = engine_of(capture)
     found = forecast(engine)
     state = engine.state
@@ -88,7 +97,10 @@ def _released(state: ClusterState, action: act.ReleaseGate) -> dict[str, ClaimAn
 
 
 def _claim_names(state: ClusterState, pod: PodRef) -> list[str]:
-    """As messages name them: a pod without claims of its own has the one that the scheduler makes for it."""
+    """Return the names of a pod's claims as messages name them.
+
+    A pod without claims has the claim that the scheduler makes for it.
+    """
     raw = state.pods.first("uid", pod.uid)
     claims = state.claims_by_entry(raw) if raw else {}
     names = [claim["metadata"]["name"] if claim else f"{pod.name}-{entry}" for entry, claim in claims.items()]
@@ -102,7 +114,7 @@ def _attaches(actions: Iterable[act.Action]) -> Moves:
 
 
 def _returns(state: ClusterState, actions: Iterable[act.Action]) -> Moves:
-    """Devices that are given up: each once, however many steps it takes."""
+    """Count the devices that are given up, each once, however many steps that takes."""
     names = {(action.resource, action.node) for action in actions
              if isinstance(action, (act.DeleteResource, act.AskRelease, act.Detach))}
     found = Counter((node, str(raw["spec"]["model"])) for name, node in names if (raw := state.resources.get(name)))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster and its fabric at one moment, as a value: all that the planners read, to be asked as often as liked.
+"""A capture: a cluster and its fabric at one moment, as a value with all that the planners read.
 
-It is read by lists alone. No engine runs for it, and nothing is written.
+It is read by list requests only. No engine runs for it, and nothing is written.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from .past_arrivals import PastArrivals, read_past
 
 Json = dict[str, t.Any]
 Objects = Mapping[str, Sequence[Json]]
-"""By the plural of their kind."""
+"""Objects by the plural of their kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """``taken``: seconds since the epoch. ``settings``: keys of the configuration file that planners read.
+    """A captured cluster and fabric.
 
-    ``manager``: its kind; ``attach_timeout``: seconds; ``node_hands``: as in the configuration. ``agents``: nodes with
-    a Lease of a node agent, and whether somebody holds it. ``fabric``: the look at the CDI Manager that preceded.
-    ``past``: who came in the last days.
+    ``taken`` is in seconds since the epoch. ``settings`` are the keys of the configuration file
+    that the planners read. ``manager`` is the kind of CDI Manager, ``attach_timeout`` is in
+    seconds, and ``node_hands`` is as in the configuration. ``agents`` are the nodes with the Lease
+    of a node agent, and whether an agent holds it. ``fabric`` is the poll of the CDI Manager, which
+    is read first. ``past`` are the claims of the last days.
     """
 
     taken: float
@@ -46,16 +48,16 @@ class Capture:
     past: PastArrivals = field(default_factory=PastArrivals)
 
     def of(self, plural: str) -> Sequence[Json]:
-        """Objects of a kind."""
+        """Return the objects of a kind."""
         return self.objects.get(plural, ())
 
     def with_objects(self, **kinds: t.Iterable[Json]) -> Capture:
-        """With other objects of these kinds, by their plurals."""
+        """Return the capture with other objects of these kinds, by their plurals."""
         return replace(self, objects={**self.objects, **{name: tuple(found) for name, found in kinds.items()}})
 
 
 def take(client: Client, config: EngineConfig) -> Capture:
-    """Look at the fabric, then list the cluster. Raises BadConfig, ApiError and FabricError."""
+    """Poll the CDI Manager, then list the cluster. Raise BadConfig, ApiError and FabricError."""
     check_cluster(client, ROLES)
     manager = config.manager()
     try:

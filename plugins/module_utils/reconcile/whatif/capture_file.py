@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A capture as a file: JSON that names its format and version, readable by its owner alone."""
+"""Store a capture as a JSON file with a format and a version, readable only by its owner."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ Json = dict[str, t.Any]
 
 
 class BadCapture(BadConfig):
-    """A file is no capture that can be asked; the message names file, field, value and what is allowed."""
+    """A file is not a usable capture. The message names file, field, value and the allowed
+    values."""
 
 
 def as_document(capture: Capture) -> Json:
-    """The capture as plain data, in the order of the file."""
+    """Return the capture as plain data, in the order of the file."""
     return {"format": FORMAT, "version": VERSION, "taken": capture.taken, "settings": dict(capture.settings),
             "manager": capture.manager, "attach_timeout": capture.attach_timeout, "node_hands": capture.node_hands,
             "agents": dict(capture.agents), "past": capture.past.as_document(),
@@ -50,7 +51,8 @@ def _fabric_document(fabric: FabricSnapshot) -> Json:
 
 
 def of_document(data: object, where: str) -> Capture:
-    """A capture from plain data. Raises BadCapture with one sentence that starts with ``where``."""
+    """Return the capture in plain data. Raise BadCapture with one sentence that starts with
+    ``where``."""
     if not isinstance(data, Mapping):
         raise BadCapture(f"{where}: must hold a JSON object, holds {type(data).__name__}")
     for field, allowed in (("format", FORMAT), ("version", VERSION)):
@@ -73,12 +75,13 @@ def _capture(data: Mapping[str, t.Any]) -> Capture:
 
 
 def _objects(found: t.Any) -> Sequence[Json]:
-    """Those that are packed were written by this very version, and are not decoded to look at them."""
+    """Return the objects. Packed ones were written by this version, so they are not decoded for a
+    check."""
     return found if isinstance(found, PackedObjects) else tuple(_object(each) for each in found)
 
 
 def _object(raw: t.Any) -> Json:
-    """Raises KeyError for what has no name or uid."""
+    """Return the object. Raise KeyError if it has no name or UID."""
     return raw if raw["metadata"]["name"] and raw["metadata"]["uid"] else {}
 
 
@@ -93,7 +96,7 @@ def _fabric(data: Mapping[str, t.Any]) -> FabricSnapshot:
 
 
 def write(capture: Capture, path: str) -> None:
-    """Put the file in place at once, with mode 0600, also where another file was. Raises BadCapture."""
+    """Write the file atomically with mode 0600, and replace an existing file. Raise BadCapture."""
     try:
         handle, new = tempfile.mkstemp(dir=Path(path).resolve().parent, prefix=".capture-")
     except OSError as error:
@@ -110,7 +113,7 @@ def write(capture: Capture, path: str) -> None:
 
 
 def read(path: str) -> Capture:
-    """The capture in a file. Raises BadCapture."""
+    """Return the capture in a file. Raise BadCapture."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

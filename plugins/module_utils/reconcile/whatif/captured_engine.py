@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine on a capture: the very planners that run the cluster, with nobody behind them to ask or to tell."""
+"""Make an engine for a capture, with the planners of a live engine but without a cluster or CDI
+Manager."""
 
 from __future__ import annotations
 
@@ -19,19 +20,20 @@ from ..state.cluster_state import ClusterState
 from .capture import Capture
 
 Json = dict[str, t.Any]
-# An agent that was alive at the moment of the capture stays so, however long the question takes.
+# An agent that was alive in the capture stays alive, however long the question takes.
 _FOR_EVER = 10**9
 
 
 class _NoCluster:
-    """Stands where a client would: there is nothing to read, and nothing may be written."""
+    """Stands in for a client. Nothing can be read or written."""
 
     def guarded(self, _check: t.Callable[[], None]) -> _NoCluster:
-        """Itself: there is nothing to guard."""
+        """Return itself. There is nothing to guard."""
         return self
 
     def server_time(self) -> float:
-        """Our own time, for what measures how long something took. The moment of the capture is the state's."""
+        """Return the local time, which measures durations. The moment of the capture is in the
+        state."""
         return time.time()
 
     def __getattr__(self, name: str) -> t.NoReturn:
@@ -39,7 +41,7 @@ class _NoCluster:
 
 
 class _CapturedFabric:
-    """Reads machines as the look at the fabric showed them."""
+    """Returns machines as the captured poll has them."""
 
     capabilities = Capabilities(asynchronous=False, batch=False)
 
@@ -47,7 +49,7 @@ class _CapturedFabric:
         self._snapshot = snapshot
 
     def machine(self, uid: str) -> Machine:
-        """One machine. Raises Missing."""
+        """Return a machine. Raise Missing."""
         found = self._snapshot.machines.get(uid)
         if found is None:
             raise Missing(f"the CDI Manager knows no machine {uid}")
@@ -55,9 +57,9 @@ class _CapturedFabric:
 
 
 def engine_of(capture: Capture) -> ControllerManager:
-    """An engine that has seen the capture and nothing else, at its moment. It neither watches nor works.
+    """Return an engine that knows only the capture, at its moment. It neither watches nor works.
 
-    Raises BadSetting for settings that are not usable.
+    Raise BadSetting for settings that cannot be used.
     """
     config = EngineConfig(Settings.from_dict(capture.settings), FabricConfig(
         endpoint="", manager=capture.manager, attach_timeout=capture.attach_timeout), node_hands=capture.node_hands)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The changes that can be asked about, by name, and what they make of a capture."""
+"""Apply changes, by their names, to a capture."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ CHANGES: t.Final[Mapping[str, Read]] = {
 
 
 def changed(capture: Capture, given: Sequence[Mapping[str, t.Any]]) -> Capture:
-    """The capture after the changes, one after the other; the capture itself stays as it is.
+    """Return a copy of the capture after the changes, applied in order.
 
-    ``given``: for each its name as ``change``, and its fields. Raises BadChange, which names the change by its number.
+    ``given`` has for each change its name as ``change``, and its fields. Raise BadChange, which
+    names the change by its index.
     """
     for number, fields in enumerate(given):
         where = f"changes[{number}]"

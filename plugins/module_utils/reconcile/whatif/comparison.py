@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two answers beside each other: as the result of a module, and as a table for people."""
+"""Compare two answers, as the result of a module and as a table for people."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ _NOTHING: t.Final = ClaimAnswer("", "", "", "")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the planners say of a capture, and what they say after changes."""
+    """The answers before and after changes of a capture."""
 
     before: Answer
     after: Answer
 
     def as_result(self) -> dict[str, t.Any]:
-        """As data, with the table."""
+        """Return the comparison as data, with the table."""
         return {"before": _data(self.before), "after": _data(self.after), "differs": self.differs(),
                 "table": self.table()}
 
     def differs(self) -> list[str]:
-        """Claims that are in another state or on another node after the changes, also those that are new or gone."""
+        """Return the claims with another state or another node after the changes, and new or
+        missing claims."""
         names = sorted(self.before.claims.keys() | self.after.claims.keys())
         return [name for name in names if _place(self.before, name) != _place(self.after, name)]
 
     def table(self) -> list[str]:
-        """Sums, then one line for each claim that differs or waits; the longest texts come last."""
+        """Return the lines of a table: sums, then each claim that differs or waits. The longest
+        texts come last."""
         return [*aligned(self.sums()), "", *aligned(self.rows())] if self._shown() else aligned(self.sums())
 
     def sums(self) -> Iterator[list[str]]:
-        """Rows of a table, its head first: claims by state, devices to attach and to return, free ones."""
+        """Yield the rows of a table with a header: claims by state, devices to attach, to return,
+        and free."""
         before, after = self.before.counts(), self.after.counts()
         yield ["", "BEFORE", "AFTER"]
         for state in STATES:
@@ -59,7 +62,8 @@ class Comparison:
         return sorted({*self.differs(), *waits})
 
     def rows(self) -> Iterator[list[str]]:
-        """Rows of a table, its head first: the claims that differ or wait, MOST_ROWS at most."""
+        """Yield the rows of a table with a header: the claims that differ or wait, at most
+        MOST_ROWS."""
         names = self._shown()
         yield ["CLAIM", "BEFORE", "AFTER", "WHY"]
         for name in names[:MOST_ROWS]:
@@ -88,7 +92,7 @@ def _by_model(moves: Moves) -> dict[str, int]:
 
 
 def aligned(rows: Iterable[list[str]]) -> list[str]:
-    """Columns two spaces apart; the last one is not filled up."""
+    """Return the rows as lines with two spaces between columns, without trailing spaces."""
     listed = list(rows)
     widths = [max(len(row[column]) for row in listed) for column in range(len(listed[0]))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in listed]

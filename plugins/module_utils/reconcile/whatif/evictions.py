@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods that come back and wait, as if their controllers made them anew, and devices that nodes have no more."""
+"""Evict pods, which are created again and wait, and remove devices from nodes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ Json = dict[str, t.Any]
 
 
 def evicted(capture: Capture, uids: Collection[str], claims: Collection[str]) -> Capture:
-    """Pods (their uids) are gone and come back at once, the youngest of all, without a node; those of DaemonSets do not
-    come back. Claims (their uids) are allocated to nobody."""
+    """Delete pods (their UIDs) and create them again as the youngest, without a node.
+
+    Pods of DaemonSets are not created again. Deallocate ``claims`` (their UIDs).
+    """
     gone, freed, holds = set(uids), set(claims), Gate(capture)
     listed = [raw for raw in capture.of(PODS.plural) if raw["metadata"]["uid"] not in gone]
     back = [holds.over(pending(raw, capture.taken)) for raw in capture.of(PODS.plural)
@@ -33,7 +35,7 @@ def evicted(capture: Capture, uids: Collection[str], claims: Collection[str]) ->
 
 
 def pending(pod: Json, now: float) -> Json:
-    """The pod as it is made anew. It keeps its name and the names of its claims."""
+    """Return the pod as if just created. It keeps its name and the names of its claims."""
     meta = {key: value for key, value in pod["metadata"].items() if key != "deletionTimestamp"}
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     status = pod.get("status") or {}
@@ -43,18 +45,21 @@ def pending(pod: Json, now: float) -> Json:
 
 
 def unallocated(claim: Json) -> Json:
-    """The claim before the scheduler has seen it."""
+    """Return the claim as it was before the scheduler saw it."""
     return {**claim, "status": {}}
 
 
 def of_daemon_set(pod: Json) -> bool:
-    """Whether it is bound to its node for good."""
+    """Return whether a DaemonSet owns the pod, so that it cannot move to another node."""
     return any(each.get("kind") == "DaemonSet" for each in pod["metadata"].get("ownerReferences") or ())
 
 
 class Gate:
-    """Holds pods that are new, as the admission policy (deploy/gates/policy.yaml) does while a controller runs, by the
-    namespaces and settings of a capture."""
+    """Gates new pods as the admission policy (deploy/gates/policy.yaml) does while a controller
+    runs.
+
+    The namespaces and settings come from a capture.
+    """
 
     def __init__(self, capture: Capture) -> None:
         self._settings = Settings.from_dict(capture.settings)
@@ -62,13 +67,13 @@ class Gate:
                         for raw in capture.of(NAMESPACES.plural)}
 
     def holds(self, namespace: str) -> bool:
-        """Whether new pods of a namespace are held."""
+        """Return whether new pods of a namespace are gated."""
         said = self._settings.handover_namespaces.get(namespace)
         opted_in = self._labels.get(namespace, {}).get(pods.OPT) == "true" or said == "gated"
         return opted_in and self._settings.handover_of(namespace) == "gated"
 
     def over(self, pod: Json) -> Json:
-        """The pod as it is when it is made anew: held or not."""
+        """Return the pod as the admission policy would create it, gated or not."""
         spec = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"}
         gates = [{"name": name} for name in pods.foreign(pod)]
         opted_out = (pod["metadata"].get("labels") or {}).get(pods.OPT) == "false"
@@ -78,7 +83,7 @@ class Gate:
 
 
 def without_devices(capture: Capture, resources: Iterable[Json]) -> Capture:
-    """Without these ComposableResources, and without their devices in the nodes' slices."""
+    """Remove these ComposableResources, and their devices from the slices of nodes."""
     listed, state = list(resources), engine_of(capture).state
     names = {raw["metadata"]["name"] for raw in listed}
     shown = {key for raw in listed for key in state.own_keys(raw)}

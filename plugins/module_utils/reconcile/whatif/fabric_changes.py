@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What if the fabric had more devices, or lost some."""
+"""Changes of a fabric: more devices, or lost devices."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from .options import Options, listed
 
 @dataclass(frozen=True, slots=True)
 class MoreFree:
-    """So many more free devices of a model on a fabric; ``count`` is negative for fewer."""
+    """Adds ``count`` free devices of a model on a fabric. A negative ``count`` removes devices."""
 
     model: str
     fabric: int
     count: int
 
     def made(self, capture: Capture) -> Capture:
-        """The capture after it."""
+        """Return the capture after the change."""
         return replace(capture, fabric=with_free(capture.fabric, {(self.model, self.fabric): self.count}))
 
 
 @dataclass(frozen=True, slots=True)
 class LoseAttached:
-    """Attached devices (the CDI Manager's uids) break, with all that runs on them: the pods come back and wait."""
+    """Attached devices (by the CDI Manager's UIDs) break. The pods that use them are created again
+    and wait."""
 
     devices: tuple[str, ...]
 
     def made(self, capture: Capture) -> Capture:
-        """The capture after it."""
+        """Return the capture after the change."""
         state = engine_of(capture).state
         resources = [raw for uid in self.devices for raw in state.resources.by("device", uid)]
         users = [claim for raw in resources if (claim := state.user(raw))]
@@ -50,13 +51,13 @@ class LoseAttached:
 
 
 def with_free(fabric: FabricSnapshot, more: Mapping[tuple[str, int], int]) -> FabricSnapshot:
-    """With so many more free devices; a count that the manager does not give stays unknown."""
+    """Add free devices. Counts that the manager does not give stay unknown."""
     free = {key: max(0, n + more.get(key, 0)) for key, n in fabric.free.items()}
     return replace(fabric, free=free)
 
 
 def without_attached(fabric: FabricSnapshot, uids: Iterable[str]) -> FabricSnapshot:
-    """Without these devices, which machines have."""
+    """Remove these devices from their machines."""
     gone = set(uids)
     machines = {uid: replace(machine, devices=tuple(d for d in machine.devices if d.uid not in gone))
                 for uid, machine in fabric.machines.items()}
@@ -64,7 +65,7 @@ def without_attached(fabric: FabricSnapshot, uids: Iterable[str]) -> FabricSnaps
 
 
 def returned(fabric: FabricSnapshot, devices: Iterable[Device]) -> FabricSnapshot:
-    """With these attached devices back on their fabric, free."""
+    """Move these attached devices to the free devices of their fabric."""
     found = list(devices)
     where = {device.uid: machine.fabric for machine in fabric.machines.values() for device in machine.devices}
     more = Counter((device.model, fabric_id) for device in found if (fabric_id := where.get(device.uid)) is not None)
@@ -72,21 +73,24 @@ def returned(fabric: FabricSnapshot, devices: Iterable[Device]) -> FabricSnapsho
 
 
 def device_uids(capture: Capture) -> list[str]:
-    """Attached devices for which there is a ComposableResource."""
+    """Return the UIDs of attached devices that have a ComposableResource."""
     found = {(raw.get("status") or {}).get("cdi_device_id") for raw in capture.of(COMPOSABLE_RESOURCES.plural)}
     return [device.uid for machine in capture.fabric.machines.values() for device in machine.devices
             if device.uid in found]
 
 
 def read_add_devices(options: Options, capture: Capture) -> MoreFree:
-    """Raises BadChange."""
+    """Return the change. Raise BadChange."""
     options.only("add_devices", ("model", "fabric", "count"))
     model, fabric = _pool(options, capture)
     return MoreFree(model, fabric, options.count())
 
 
 def read_lose_devices(options: Options, capture: Capture) -> MoreFree | LoseAttached:
-    """Free ones by their number, or attached ones by their names. Raises BadChange."""
+    """Return the change, by the number of free devices or by the names of attached devices.
+
+    Raise BadChange.
+    """
     options.only("lose_devices", ("model", "fabric", "count", "devices"))
     if "devices" in options.given:
         options.only("lose_devices with devices", ("devices",))
@@ -107,7 +111,7 @@ def _attached(options: Options, capture: Capture) -> tuple[str, ...]:
 
 
 def _pool(options: Options, capture: Capture) -> tuple[str, int]:
-    """Model and fabric; only of those can be spoken of whose free devices are counted."""
+    """Return model and fabric. Only fabrics that count their free devices are allowed."""
     model = options.one_of("model", [m.cdi_model_name for m in Settings.from_dict(capture.settings).models])
     fabrics = sorted(fabric for name, fabric in capture.fabric.free if name == model)
     return model, options.one_of("fabric", fabrics)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a capture keeps of each kind of object: the fields that a planner reads, by name, and nothing else.
+"""Choose the fields of each kind that a capture has: only fields that a planner reads, by name.
 
-A store trims objects too, to save memory; here whoever gets the file decides what may be in it.
+A store also trims objects, to save memory. Here the reason is that the file may be given to others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEFT_OUT: t.Final = (
     "addresses, images and system information of nodes",
     "addresses and credentials of API server and CDI Manager",
 )
-"""What a capture never has, for people."""
+"""Data that a capture never has, as text for people."""
 
 _POD: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affinity", "hostNetwork", "hostUsers",
                  "priority", "resourceClaims", "nodeSelector", "tolerations", "topologySpreadConstraints",
@@ -48,12 +48,15 @@ _OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
 _CLAIM_STATUS: t.Final = ("reservedFor", "allocation", "devices")
 _NOTES: t.Final = (cohdi.ATTACH, cohdi.OPERATION, cohdi.HELD_FOR, cohdi.IN_USE, cohdi.POOL_DEVICE, cohdi.TARGET_NODE,
                    cohdi.RELEASE, cohdi.NODE, cohdi.RECLAIMED, autoscaling.SCALE_UP, autoscaling.RETURN_IDLE, TIMELINES)
-# With CoHDI's prefix of labels, which is a setting.
+# These annotations have CoHDI's label prefix, which is a setting.
 _PREFIXED_NOTES: t.Final = (cohdi.DELETE_FIRST, cohdi.LAST_USED)
 
 
 def keepers(label: Callable[[str], str]) -> dict[ApiResource, Keep]:
-    """For each kind that is captured, what is kept of an object. ``label``: puts CoHDI's prefix before a name."""
+    """Return a function for each captured kind that trims an object.
+
+    ``label`` puts CoHDI's prefix before a name.
+    """
     notes = (*_NOTES, *map(label, _PREFIXED_NOTES))
 
     def composable(obj: Json) -> Json:
@@ -64,7 +67,7 @@ def keepers(label: Callable[[str], str]) -> dict[ApiResource, Keep]:
 
 
 def _noted(obj: Json, names: Iterable[str]) -> Json:
-    """Those annotations, as a part of metadata; nothing where there are none."""
+    """Return those annotations as a part of metadata, or nothing if there are none."""
     found = picked(obj["metadata"].get("annotations") or {}, names)
     return {"annotations": found} if found else {}
 
@@ -75,7 +78,8 @@ def _owned(obj: Json) -> Json:
 
 
 def _pod(pod: Json) -> Json:
-    """As a store keeps it, but also of a bound pod what it asks of nodes: it may come to need another one."""
+    """Trim a pod like a store does, but keep the requirements of a bound pod, because it may need a
+    new node."""
     spec = pod.get("spec") or {}
     kept = picked(spec, _POD)
     for kind in ("containers", "initContainers"):
@@ -88,7 +92,7 @@ def _pod(pod: Json) -> Json:
 
 
 def _volume(volume: Json) -> Json:
-    """Its kind alone: some kinds tie a pod to a node."""
+    """Keep only the kind of a volume, because some kinds bind a pod to a node."""
     kinds = [kind for kind, value in volume.items() if kind != "name" and value is not None]
     return {"name": volume["name"], **{kind: {} for kind in kinds}}
 
@@ -104,7 +108,7 @@ def _claim(claim: Json) -> Json:
 
 
 def _without_parameters(spec: Json) -> Json:
-    """What is requested; ``config`` is for drivers, and only they know what is in it."""
+    """Keep the requests and constraints. ``config`` is for drivers and may have any content."""
     if "devices" not in spec:
         return {}
     return {"devices": picked(spec["devices"] or {}, ("requests", "constraints"))}

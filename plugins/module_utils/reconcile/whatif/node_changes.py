@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What if a node were drained, or lost. Both say how it is when all is over: its devices are back on the fabric."""
+"""Changes of a node: drained, or lost. Both give the final state, with its devices back on the
+fabric."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class DrainNode:
-    """A node is cordoned, emptied and closed to devices, as by the playbook drain_and_detach."""
+    """A node is cordoned, drained and closed to devices, as by the playbook drain_and_detach."""
 
     node: str
 
     def made(self, capture: Capture) -> Capture:
-        """The capture after it."""
+        """Return the capture after the change."""
         after = _emptied(capture, self.node)
         labels = _closed(Settings.from_dict(capture.settings))
         return after.with_objects(nodes=[_drained(raw, labels) if raw["metadata"]["name"] == self.node else raw
@@ -41,7 +42,7 @@ class LoseNode:
     node: str
 
     def made(self, capture: Capture) -> Capture:
-        """The capture after it."""
+        """Return the capture after the change."""
         after = _emptied(capture, self.node)
         left = [raw for raw in after.of(PODS.plural) if pods.bound(raw) != self.node]
         return after.with_objects(
@@ -50,7 +51,7 @@ class LoseNode:
 
 
 def _emptied(capture: Capture, node: str) -> Capture:
-    """Its pods wait, its claims are allocated to nobody, and its devices are free."""
+    """Evict the node's pods, deallocate its claims, and return its devices."""
     leaving = [raw["metadata"]["uid"] for raw in capture.of(PODS.plural)
                if pods.node(raw) == node and not pods.ended(raw) and not of_daemon_set(raw)]
     resources = [raw for raw in capture.of(COMPOSABLE_RESOURCES.plural) if raw["spec"].get("target_node") == node]
@@ -63,7 +64,8 @@ def _emptied(capture: Capture, node: str) -> Capture:
 
 
 def _claims_of(capture: Capture, node: str) -> Iterator[str]:
-    """Uids of claims that are allocated on a node, pool devices or its own."""
+    """Yield the UIDs of claims that have devices of a node, from a pool or from the node's
+    slices."""
     own = {(slices.driver(raw), slices.pool(raw)) for raw in capture.of(SLICES.plural) if slices.node(raw) == node}
     for raw in capture.of(CLAIMS.plural):
         here = claims.node(raw) == node or any((r["driver"], r["pool"]) in own for r in claims.results(raw))
@@ -83,13 +85,13 @@ def _closed(settings: Settings) -> dict[str, str]:
 
 
 def read_drain_node(options: Options, capture: Capture) -> DrainNode:
-    """Raises BadChange."""
+    """Return the change. Raise BadChange."""
     options.only("drain_node", ("node",))
     return DrainNode(options.one_of("node", _nodes(capture)))
 
 
 def read_lose_node(options: Options, capture: Capture) -> LoseNode:
-    """Raises BadChange."""
+    """Return the change. Raise BadChange."""
     options.only("lose_node", ("node",))
     return LoseNode(options.one_of("node", _nodes(capture)))
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fields of a change, checked one by one: each error names the field, its value and what is allowed."""
+"""Check the fields of a change. Each error names the field, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ SHOWN: t.Final = 20
 
 
 class BadChange(BadConfig):
-    """A change cannot be made to this capture; the message names the field, its value and what is allowed."""
+    """A change does not fit the capture. The message names the field, its value and the allowed
+    values."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}: {value!r} is not usable: {allowed}")
 
 
 def listed(known: Collection[t.Any]) -> str:
-    """Names in a sentence, SHOWN at most."""
+    """Return names for a sentence, at most SHOWN."""
     names = [str(each) for each in known]
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 class Options:
-    """What was given of one change. ``where``: how errors name it, such as ``changes[0]``. All raise BadChange.
+    """Fields of one change. A field that is None counts as not given.
 
-    A field that is None counts as not given.
+    ``where`` names the change in errors, such as ``changes[0]``. All methods raise BadChange.
     """
 
     def __init__(self, given: Mapping[str, t.Any], where: str) -> None:
         self.given, self.where = {key: value for key, value in given.items() if value is not None}, where
 
     def only(self, change: str, fields: Collection[str]) -> None:
-        """Refuse fields that the change has no use for."""
+        """Refuse fields that the change does not use."""
         for key, value in self.given.items():
             if key not in ("change", *fields):
                 raise BadChange(f"{self.where}.{key}", value, f"{change} takes {', '.join(fields)}")
 
     def bad(self, field: str, allowed: str) -> BadChange:
-        """The error of a field."""
+        """Return the error of a field."""
         return BadChange(f"{self.where}.{field}", self.given.get(field), allowed)
 
     def count(self, field: str = "count", default: int | None = None, most: int = MOST) -> int:
-        """A whole number from 1."""
+        """Return a whole number from 1 to ``most``."""
         value = self.given.get(field, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise self.bad(field, f"must be a whole number from 1 to {most}")
         return value
 
     def one_of(self, field: str, known: Collection[t.Any], default: t.Any = None) -> t.Any:
-        """One of what is known; the only one where nothing else can be meant and nothing was given."""
+        """Return a known value. If none is given and only one is known, return that value."""
         value = self.given.get(field, default)
         if value is None and len(known) == 1:
             return next(iter(known))
@@ -64,7 +65,7 @@ class Options:
         return value
 
     def names(self, field: str) -> list[str]:
-        """A list of at least one name."""
+        """Return a list of at least one name."""
         value = self.given.get(field)
         if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
             raise self.bad(field, "must be a list of names, at least one")
@@ -72,7 +73,7 @@ class Options:
 
 
 class Change(t.Protocol):
-    """A change of a capture: a value, that can be made to any."""
+    """A change that can be applied to any capture."""
 
     def made(self, capture: Capture) -> Capture:
-        """The capture after it."""
+        """Return the capture after the change."""

@@ -1,13 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who came in the last days, as far as cluster and controllers still know it. None of the sources knows everybody.
+"""Collect the claims of the last days from the cluster. Each source knows only some of them.
 
-- Claims that are there, with the moment at which they were created.
+- Existing claims, with their creation time.
 - Timelines on ComposableResources: the last claims of each device, as long as it is attached.
-- Counts of served claims by hour and namespace, which the controllers keep for a day: numbers without names.
-- Events say when a pod was ended (``Killing``, of the kubelet). The API server keeps them for an hour unless its
-  ``--event-ttl`` says otherwise. Those of kube-scheduler do not say whether a pod wants a device, so none is read.
+- Counts of served claims by hour and namespace, without names. The controllers keep them for a day.
+- Events of the kubelet that say when a pod was ended (``Killing``). The API server keeps them for an
+  hour, unless ``--event-ttl`` says otherwise. Events of kube-scheduler do not say whether a pod wants a
+  device, so they are not read.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ from ..timelines.waits_keeper import FIELD, NAME
 Json = dict[str, t.Any]
 ENDED: t.Final = "involvedObject.kind=Pod,reason=Killing"
 Served = Mapping[tuple[int, str], int]
-"""How many claims were served, by hour since the epoch and namespace."""
+"""Number of served claims, by hour since the epoch and namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A claim. ``at``: when it was created, in seconds since the epoch; ``model``: empty where it is not known, with
-    0 ``devices``; ``lifetime``: for how many seconds its pod ran, 0.0 where that is not known, or it still runs."""
+    """A past claim.
+
+    ``at`` is its creation in seconds since the epoch. ``model`` is empty if unknown, and then
+    ``devices`` is 0. ``lifetime`` is how many seconds its pod ran, or 0.0 if that is unknown or the
+    pod still runs.
+    """
 
     at: float
     namespace: str
@@ -50,21 +55,22 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class PastArrivals:
-    """``came``: each one that is known, in their order; ``notes``: what could not be read, in sentences."""
+    """Past claims in their order (``came``), counts, and sentences on what could not be read
+    (``notes``)."""
 
     came: tuple[Came, ...] = ()
     served: Served = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def as_document(self) -> Json:
-        """As plain data."""
+        """Return plain data."""
         return {"came": [[each.at, each.namespace, each.model, each.devices, each.lifetime] for each in self.came],
                 "served": [[hour, namespace, count] for (hour, namespace), count in sorted(self.served.items())],
                 "notes": list(self.notes)}
 
     @classmethod
     def of_document(cls, data: Mapping[str, t.Any]) -> PastArrivals:
-        """From plain data. Raises KeyError, TypeError or ValueError."""
+        """Return the value of plain data. Raise KeyError, TypeError or ValueError."""
         came = [Came(float(at), str(space), str(model), int(devices), float(lifetime))
                 for at, space, model, devices, lifetime in data["came"]]
         return cls(tuple(came), {(int(hour), str(space)): int(count) for hour, space, count in data["served"]},
@@ -73,9 +79,9 @@ class PastArrivals:
 
 def read_past(client: Client, namespace: str, settings: Settings,
               objects: Mapping[str, Sequence[Json]]) -> PastArrivals:
-    """``namespace``: of the controllers; ``objects``: of a capture, by their plurals.
+    """Return the past claims. Raise nothing, but add a note for each source that cannot be read.
 
-    Raises nothing: what cannot be read is a note.
+    ``namespace`` is that of the controllers. ``objects`` are those of a capture, by their plurals.
     """
     notes: list[str] = []
     ended = _asked("when pods were ended is not known, Events are not read", lambda: _ended(client), notes)
@@ -96,7 +102,7 @@ def _asked(without: str, ask: Callable[[], T], notes: list[str]) -> T | None:
 
 
 def _ended(client: Client) -> dict[str, float]:
-    """When pods were ended, by namespace/name; of several Events the last."""
+    """Return when pods were ended, by namespace/name. The last Event counts."""
     found: dict[str, float] = {}
     for raw in client.list(EVENTS, field_selector=ENDED, trim=_moment).items:
         if raw["at"] and raw["pod"]:
@@ -105,7 +111,8 @@ def _ended(client: Client) -> dict[str, float]:
 
 
 def _moment(event: Json) -> Json:
-    """Whose it is, and when; no word of its message. The newer form of an Event has ``eventTime`` alone."""
+    """Keep the pod and the time of an Event, but not its message. Newer Events have only
+    ``eventTime``."""
     pod = event.get("involvedObject") or {}
     wanted = pod.get("kind") == "Pod" and event.get("reason") == "Killing"
     at = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
@@ -117,7 +124,7 @@ def _waits(client: Client, namespace: str) -> Rows:
     try:
         found = client.get(CONFIG_MAPS, NAME, namespace)
     except NotFound:
-        return {}  # controllers without it count nothing
+        return {}  # without this ConfigMap the controllers count nothing
     return waits_of_text(str((found.get("data") or {}).get(FIELD) or "")).table
 
 
@@ -126,7 +133,7 @@ def _served(waits: Rows) -> Served:
 
 
 def _came(settings: Settings, objects: Mapping[str, Sequence[Json]], ended: Mapping[str, float]) -> Iterator[Came]:
-    """Claims of timelines, then those that are there and in no timeline."""
+    """Yield the claims of timelines, then existing claims without a timeline."""
     there = {raw["metadata"]["uid"]: raw for raw in objects.get("resourceclaims", ())}
     models: dict[str, Counter[str]] = {}
     timelines: dict[str, tuple[Timeline, float]] = {}
@@ -147,14 +154,18 @@ def _came(settings: Settings, objects: Mapping[str, Sequence[Json]], ended: Mapp
 
 
 def _last_used(raw: Json, settings: Settings) -> float:
-    """When a device that nobody uses any more was used last; 0.0: it is used, or that is not noted."""
+    """Return when an unused device was last used, or 0.0 if it is in use or the time is not
+    recorded."""
     if cohdi.annotation(raw, cohdi.IN_USE):
         return 0.0
     return parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED)))
 
 
 def _end_of(claim: str, ended: Mapping[str, float]) -> float:
-    """When a claim's pod was ended: a claim of a template is called as its pod, then its entry and some letters."""
+    """Return when a claim's pod was ended, or 0.0.
+
+    The name of a claim from a template begins with the pod's name, then the entry and some letters.
+    """
     return next((ended[name] for name in _prefixes(claim) if name in ended), 0.0)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What if there were more pods: like one that there is, or with a claim for so many devices of a model."""
+"""Add pods to a capture, like an existing pod or with a claim for some devices of a model."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ FIELDS: t.Final = ("count", "like", "namespace", "model", "devices_each", "cpu",
 
 @dataclass(frozen=True, slots=True)
 class MorePods:
-    """``count`` pods with claims of their own, each as ``pod`` with its ``claims`` by their entry in the pod."""
+    """Adds ``count`` pods like ``pod``, each with its own ``claims``, which are by their entry in
+    the pod."""
 
     count: int
     pod: Json
     claims: t.Mapping[str, Json]
 
     def made(self, capture: Capture) -> Capture:
-        """The capture after it: they are the youngest, and held where new pods are."""
+        """Return the capture after the change. The new pods are the youngest, and gated where new
+        pods are."""
         gate, names = Gate(capture), _free_names(capture)
         made = [self.one(name, capture.taken) for name in itertools.islice(names, self.count)]
         return capture.with_objects(
@@ -46,7 +48,7 @@ class MorePods:
             resourceclaims=[*capture.of(CLAIMS.plural), *(claim for _pod, claims in made for claim in claims)])
 
     def one(self, name: str, now: float) -> tuple[Json, list[Json]]:
-        """A pod of this name, made at this moment, and its claims."""
+        """Return a pod with this name, created at ``now``, and its claims."""
         namespace = self.pod["metadata"]["namespace"]
         own = {entry: f"{name}-{entry}" for entry in self.claims}
         claims = [unallocated({**claim, "metadata": _metadata(own[entry], namespace, now)})
@@ -63,13 +65,13 @@ def _metadata(name: str, namespace: str, now: float) -> Json:
 
 
 def _free_names(capture: Capture) -> t.Iterator[str]:
-    """Names that no pod of any namespace has: what-if-1, what-if-2 and so on."""
+    """Yield names that no pod in any namespace has: what-if-1, what-if-2 and so on."""
     taken = {raw["metadata"]["name"] for raw in capture.of(PODS.plural)}
     return (name for number in itertools.count(1) if (name := f"{PREFIX}-{number}") not in taken)
 
 
 def read_add_pods(options: Options, capture: Capture) -> MorePods:
-    """Raises BadChange."""
+    """Return the change. Raise BadChange."""
     options.only("add_pods", FIELDS)
     if "like" in options.given:
         options.only("add_pods with like", ("count", "like"))
@@ -93,7 +95,7 @@ def _plain_pod(namespace: str, requests: dict[str, str]) -> Json:
 
 
 def _requested(options: Options) -> dict[str, str]:
-    """What its container requests besides devices."""
+    """Return the requests of the pod's container, except devices."""
     found: dict[str, str] = {}
     for name in ("cpu", "memory"):
         if name in options.given:
@@ -106,7 +108,10 @@ def _requested(options: Options) -> dict[str, str]:
 
 
 def _request(capture: Capture, settings: Settings, model: DeviceModel | None, count: int) -> Json:
-    """By its productName, which pool devices and the drivers' plugins give alike; their other attributes may differ."""
+    """Return a device request by productName.
+
+    Pool devices and plugins of drivers agree on this attribute. Other attributes may differ.
+    """
     if model is None:
         return {}
     known = {str(raw["metadata"]["name"]): raw for raw in capture.of(DEVICE_CLASSES.plural)}
@@ -120,7 +125,7 @@ def _request(capture: Capture, settings: Settings, model: DeviceModel | None, co
 
 
 def _drivers_of(device_class: Json, model: DeviceModel) -> int:
-    """By how many of its drivers the class may take a device of the model."""
+    """Return for how many drivers of the model the class may accept a device."""
     selectors = (device_class.get("spec") or {}).get("selectors") or ()
     expressions = tuple((each.get("cel") or {}).get("expression") or "" for each in selectors)
     try:
@@ -131,7 +136,7 @@ def _drivers_of(device_class: Json, model: DeviceModel) -> int:
 
 
 def _like(options: Options, capture: Capture) -> MorePods:
-    """As a captured pod, with claims as its own."""
+    """Return pods like a captured pod, with claims like its own."""
     known = {f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": raw for raw in capture.of(PODS.plural)
              if (raw.get("spec") or {}).get("resourceClaims")}
     pod = known[options.one_of("like", sorted(known))]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What if settings were other: the handover, the hold time, the policy, and all others that the planners read."""
+"""Change settings that the planners read, such as handover, hold time or policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .capture import Capture
 from .evictions import Gate
 from .options import BadChange, Options
 
-# What devices are is no question of settings: another table would not fit the captured objects.
+# Another device table would not fit the captured objects.
 FIXED: t.Final = ("device_info", "label_prefix")
 CHANGEABLE: t.Final = tuple(sorted(KNOWN - {*FIXED}))
 HANDOVERS: t.Final = ("handover", "handover_models", "handover_namespaces")
@@ -25,13 +25,16 @@ HANDOVERS: t.Final = ("handover", "handover_models", "handover_namespaces")
 
 @dataclass(frozen=True, slots=True)
 class OtherSettings:
-    """Other values of some keys of the configuration. With another handover, pods that wait for the scheduler without
-    an allocation count as made after it."""
+    """New values of some keys of the configuration.
+
+    If the handover changes, pods that wait for the scheduler without an allocation count as created
+    after the change.
+    """
 
     values: Mapping[str, t.Any]
 
     def made(self, capture: Capture) -> Capture:
-        """The capture after it."""
+        """Return the capture after the change."""
         after = replace(capture, settings={**capture.settings, **self.values})
         if not self.values.keys() & {*HANDOVERS}:
             return after
@@ -46,13 +49,13 @@ def _allocated(capture: Capture) -> set[tuple[str, str]]:
 
 
 def _begun(pod: dict[str, t.Any], allocated: set[tuple[str, str]]) -> bool:
-    """Whether the scheduler has done something for it, so that it is no longer held."""
+    """Return whether the scheduler has already handled the pod, so that it is no longer gated."""
     names = {(pod["metadata"]["namespace"], name) for name in pods.claim_names(pod).values() if name}
     return bool(pods.bound(pod)) or pods.ended(pod) or bool(names & allocated)
 
 
 def read_settings(options: Options, capture: Capture) -> OtherSettings:
-    """Raises BadChange."""
+    """Return the change. Raise BadChange."""
     options.only("settings", ("settings",))
     given = options.given.get("settings")
     if not isinstance(given, Mapping) or not given:

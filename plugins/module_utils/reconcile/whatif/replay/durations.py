@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long each step takes in a replay: drawn from the timelines in the capture, else from stated bounds."""
+"""Draw the duration of each step in a replay, from captured timelines or from assumed bounds."""
 
 from __future__ import annotations
 
@@ -19,38 +19,42 @@ REQUEST, GATE, LEAVE, DETACH = "request", "gate", "leave", "detach"
 DEFAULTS: t.Final[Mapping[str, tuple[float, float]]] = {
     REQUEST: (0.01, 0.1), "attach": (5.0, 15.0), "slice": (1.0, 5.0), GATE: (0.01, 0.1), "bind": (0.1, 1.0),
     "handover": (0.0, 5.0), START: (1.0, 3.0), LEAVE: (1.0, 5.0), DETACH: (3.0, 10.0)}
-"""Shortest and longest, in seconds. Names of a timeline's hops; then the node lets a device go, the fabric takes it."""
+"""Shortest and longest, in seconds. The steps are those of a timeline, then ``leave`` (the node
+releases a device) and ``detach`` (the fabric takes it back)."""
 ENOUGH: t.Final = 5
-"""With fewer samples the bounds are used."""
+"""Number of samples that a step needs. With fewer, use the bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """``samples``: seconds by step; ``bounds``: for steps that have no samples."""
+    """Samples in seconds by step (``samples``), and ``bounds`` for steps without samples."""
 
     samples: Mapping[str, tuple[float, ...]]
     bounds: Mapping[str, tuple[float, float]]
 
     def draw(self, step: str, rng: random.Random) -> float:
-        """Seconds that the step takes this time."""
+        """Return the seconds that the step takes this time."""
         known = self.samples.get(step)
         return rng.choice(known) if known else rng.uniform(*self.bounds[step])
 
     def told(self) -> dict[str, str]:
-        """Where each step's durations come from, in words."""
+        """Return in words where the durations of each step come from."""
         return {step: f"{len(self.samples[step])} measured" if step in self.samples
                 else "{:g} to {:g} s, assumed".format(*self.bounds[step]) for step in DEFAULTS}
 
 
 def durations_of(capture: Capture, given: Mapping[str, t.Any], where: str) -> Durations:
-    """From a capture. ``given``: bounds by step, which count before what was captured. Raises BadChange."""
+    """Return the durations of a capture. Raise BadChange.
+
+    ``given`` has bounds by step, which take precedence over the capture.
+    """
     bounds = {step: _bounds(step, value, where) for step, value in given.items()}
     known = measured(each for raw in capture.of(COMPOSABLE_RESOURCES.plural) for each in of_resource(raw))
     return Durations({step: found for step, found in known.items() if step not in bounds}, {**DEFAULTS, **bounds})
 
 
 def measured(timelines: Iterable[Timeline]) -> dict[str, tuple[float, ...]]:
-    """Samples by step, of the steps that have enough; a claim counts once."""
+    """Return the samples by step, for steps with enough samples. Each claim counts once."""
     found: dict[str, list[float]] = {}
     for timeline in {each.uid: each for each in timelines}.values():
         for span in timeline.merged():

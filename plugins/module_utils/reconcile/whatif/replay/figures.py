@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The figures of a replay, and of several of the same load: their median and between what they lie."""
+"""Compute the figures of replays: the median and the range over several replays of the same
+load."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ FIGURES: t.Final[Mapping[str, str]] = {
     "wait_p99": "wait, 99 % of the pods, s", "wait_longest": "longest wait, s", "utilisation": "devices in use, %",
     "attaches_per_hour": "attaches per hour", "idle_device_hours": "device-hours attached and idle",
     "idle_kwh": "energy of idle attached devices, kWh"}
-"""What each is called for people."""
+"""Figures with their names for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One figure over several seeds."""
+    """A figure over several seeds."""
 
     median: float
     low: float
@@ -35,7 +36,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of at least one."""
+        """Return the spread of at least one value."""
         return cls(*(round(each, 2) for each in (statistics.median(values), min(values), max(values))))
 
     def __str__(self) -> str:
@@ -43,7 +44,10 @@ class Spread:
 
 
 def figures(record: Record, watts: float) -> dict[str, float]:
-    """By the names of FIGURES. A pod that waits still counts with its wait so far. ``watts``: of an idle device."""
+    """Return the figures by the names of FIGURES.
+
+    A waiting pod counts with its wait so far. ``watts`` is the power of an idle device.
+    """
     guests, hours = record.guests, record.end / HOUR
     waited = waits(guests, record.end)
     idle, total = sum(record.idle.values()) / HOUR, sum(record.total.values())
@@ -57,13 +61,16 @@ def figures(record: Record, watts: float) -> dict[str, float]:
 
 
 def waits(guests: Sequence[Guest], end: float) -> list[float]:
-    """How long pods waited, in seconds, the shortest first; [0.0] for none."""
+    """Return the waits of pods in seconds, the shortest first, or [0.0] if there are none."""
     return sorted(each.waited(end) for each in guests if not each.unfit) or [0.0]
 
 
 def by_namespace(records: Sequence[Record]) -> list[dict[str, t.Any]]:
-    """Who waits longest: for each namespace the median over the replays of its p95, how many of its pods wait, and how
-    many no plan can serve; these wait for nothing."""
+    """Return the waits by namespace, the longest first.
+
+    For each namespace give medians over the replays: the p95 of the waits, the number of waiting
+    pods, and the number of pods that no plan can serve. The latter do not count as waiting.
+    """
     found = []
     for namespace in sorted({guest.namespace for record in records for guest in record.guests}):
         own = [[guest for guest in record.guests if guest.namespace == namespace] for record in records]
@@ -76,7 +83,7 @@ def by_namespace(records: Sequence[Record]) -> list[dict[str, t.Any]]:
 
 
 def longest(record: Record) -> list[dict[str, t.Any]]:
-    """The pods of one replay that waited longest."""
+    """Return the pods of a replay that waited longest."""
     ordered = sorted((each for each in record.guests if not each.unfit), key=lambda each: -each.waited(record.end))
     return [{"pod": each.name, "waited": round(each.waited(record.end), 1), "runs": each.ran >= 0.0}
             for each in ordered[:MOST_NAMED]]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who comes, when, with which claims, and how long it stays: made up from a rate, or as it was recorded."""
+"""Make the arrivals of a replay with their claims and lifetimes, from a rate or from a record."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from .past_load import Past, read_past_load
 
 HOUR: t.Final = 3600.0
 MOST: t.Final = 1_000_000
-"""Arrivals of a replay."""
+"""Largest number of arrivals in a replay."""
 SHAPE: t.Final = ("like", "namespace", "model", "devices_each", "cpu", "memory")
 FIELDS: t.Final = (*SHAPE, "per_hour", "burst", "lifetime", "arrivals", "captured")
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod comes ``at`` seconds after the beginning, and ends ``lifetime`` seconds after it began to run."""
+    """A pod that comes ``at`` seconds after the start and ends ``lifetime`` seconds after it began
+    to run."""
 
     at: float
     pods: MorePods
     lifetime: float
 
     def gated(self, number: int, began: float) -> GatedPod:
-        """The pod as the planner sees it. ``began``: when the replay begins, in seconds since the epoch."""
+        """Return the pod for the planner. ``began`` is the start of the replay in seconds since the
+        epoch."""
         pod, claims = self.pods.one(f"replay-{number}", began + self.at)
         held = {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": pods.GATE}]}}
         return GatedPod(held, dict(zip(self.pods.claims, claims, strict=True)), began + self.at)
@@ -41,8 +43,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Arrivals of one kind at random: ``per_hour`` pods in the mean, ``burst`` of them at a time (a Poisson process);
-    lifetimes are exponential with that mean, in seconds."""
+    """Random arrivals of one kind of pod (a Poisson process).
+
+    ``per_hour`` is the mean number of pods per hour, which come in groups of ``burst``. Lifetimes
+    are exponential with the mean ``lifetime``, in seconds.
+    """
 
     pods: MorePods
     per_hour: float
@@ -50,7 +55,7 @@ class Rate:
     lifetime: float
 
     def arrivals(self, hours: float, rng: random.Random) -> Iterator[Arrival]:
-        """Those of so many hours."""
+        """Yield the arrivals of ``hours`` hours."""
         at = rng.expovariate(self.per_hour / self.burst / HOUR)
         while at < hours * HOUR:
             for _unused in range(self.burst):
@@ -58,38 +63,38 @@ class Rate:
             at += rng.expovariate(self.per_hour / self.burst / HOUR)
 
     def expected(self, hours: float) -> float:
-        """How many come in the mean."""
+        """Return the mean number of arrivals."""
         return self.per_hour * hours
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Arrivals of one kind as they were: moment and lifetime, in seconds."""
+    """Recorded arrivals of one kind of pod, as (moment, lifetime) in seconds."""
 
     pods: MorePods
     moments: tuple[tuple[float, float], ...]
 
     def arrivals(self, hours: float, rng: random.Random) -> Iterator[Arrival]:
-        """Those of so many hours; nothing of it is drawn."""
+        """Yield the arrivals of ``hours`` hours. Nothing is random."""
         return (Arrival(at, self.pods, lifetime) for at, lifetime in self.moments if at < hours * HOUR)
 
     def expected(self, hours: float) -> float:
-        """How many come."""
+        """Return the number of arrivals."""
         return len(self.moments)
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The arrivals of the day before the capture once more."""
+    """The arrivals of the day before the capture, repeated."""
 
     past: Past
 
     def arrivals(self, hours: float, rng: random.Random) -> Iterator[Arrival]:
-        """Those of so many hours."""
+        """Yield the arrivals of ``hours`` hours."""
         return (Arrival(*each) for each in self.past.drawn(hours, rng) if each[0] < hours * HOUR)
 
     def expected(self, hours: float) -> float:
-        """How many come."""
+        """Return the mean number of arrivals."""
         return self.past.expected(hours)
 
 
@@ -97,12 +102,12 @@ Load = t.Sequence["Rate | Recorded | Captured"]
 
 
 def drawn(load: Load, hours: float, rng: random.Random) -> list[Arrival]:
-    """All arrivals of a replay, in their order."""
+    """Return all arrivals of a replay in order."""
     return sorted((each for part in load for each in part.arrivals(hours, rng)), key=lambda each: each.at)
 
 
 def read_load(given: t.Any, capture: Capture, where: str, hours: float) -> Load:
-    """Raises BadChange."""
+    """Return the load. Raise BadChange."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise BadChange(where, given, "must be a list of loads, at least one")
     load = [_read(each, capture, f"{where}[{number}]") for number, each in enumerate(given)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One node of a replay: values that change as its own plan and its devices say. It has no clock and no cluster."""
+"""A node of a replay. Its plan and its devices change it. It has no clock and no cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,12 @@ ATTACH, SLICE, OPEN, UNRESERVE = "attach", "slice", "open", "unreserve"
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Something that began: ATTACH, SLICE, LEAVE or DETACH of a ComposableResource, or what becomes of a held pod:
-    OPEN (its devices are there) or UNRESERVE (it needs another node). ``about``: the name of the one, the uid of the
-    other."""
+    """A step that began.
+
+    It is ATTACH, SLICE, LEAVE or DETACH of a ComposableResource, with its name as ``about``. Or it
+    is the decision on a gated pod, with its UID as ``about``: OPEN (its devices are there) or
+    UNRESERVE (it needs another node).
+    """
 
     what: str
     about: str
@@ -41,7 +44,8 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Devices of a node by model: used by claims, attached and not used, and on their way back to the fabric."""
+    """Devices of a node by model: used by claims, attached and idle, and returning to the
+    fabric."""
 
     used: Counter[str] = field(default_factory=Counter)
     idle: Counter[str] = field(default_factory=Counter)
@@ -49,13 +53,16 @@ class Counts:
 
 
 class ReplayedNode:
-    """``facts``: what the plan for held pods is told of it; another object after each change. ``free``: by how much
-    its fabric's free devices changed since they were last taken over, by model."""
+    """A node of a replay.
+
+    ``facts`` is the node for the plan of gated pods, a new object after each change. ``free``
+    counts by model how the free devices of its fabric changed since the replay last read this.
+    """
 
     def __init__(self, snapshot: NodeSnapshot, facts: NodeFacts, policy: NodePolicy,
                  shown: Mapping[str, Json]) -> None:
         self.facts, self.policy, self._snapshot, self._shown = facts, policy, snapshot, shown
-        # Who waits for a handle, or for whom a device was kept, is not in a replay.
+        # Handles of operations and holds are not part of a replay.
         self.resources = {each.name: replace(each, operation="", busy=False, held_for="", held_since=0.0,
                                              hold_alive=False) for each in snapshot.resources}
         self.requests = {each.name: each for each in snapshot.requests}
@@ -65,7 +72,7 @@ class ReplayedNode:
         self._began: list[Begun] = []
 
     def under_way(self) -> list[Begun]:
-        """Steps that had begun before the replay, and that no plan begins again."""
+        """Return the steps that began before the replay. No plan begins them again."""
         found = []
         for each in self.resources.values():
             if each.deleting and each.node_work.asked and (each.visible or not each.node_work.removed):
@@ -76,18 +83,18 @@ class ReplayedNode:
 
     @property
     def name(self) -> str:
-        """Of the node."""
+        """Return the name of the node."""
         return self.facts.name
 
     def snapshot(self, now: float) -> NodeSnapshot:
-        """The node as its plan is told of it."""
+        """Return the node for its plan."""
         attached = {each.device_uid: each.model for each in self.resources.values() if each.device_uid}
         return replace(self._snapshot, now=now, claims=tuple(self.claims.values()),
                        resources=tuple(self.resources.values()), requests=tuple(self.requests.values()),
                        attached=attached, owned=frozenset(attached))
 
     def renew(self, now: float) -> None:
-        """The facts follow what changed."""
+        """Update the facts after changes."""
         self.facts = node_facts(self.snapshot(now), self.facts.raw, tuple(self.pods.values()), self.policy.settings,
                                 self._entry, self.facts.places)
 
@@ -95,8 +102,11 @@ class ReplayedNode:
         return (resource.name, 0), self._shown[resource.model], "", ""
 
     def work(self, now: float) -> tuple[float | None, list[Begun]]:
-        """Plan the node until nothing is left to be done, and do what is said, as far as it takes no time. Returns when
-        time alone changes the plan (seconds since the epoch), and what began."""
+        """Plan the node and carry out instant actions until nothing is left to do.
+
+        Return when the plan changes by time alone (seconds since the epoch), and the steps that
+        began.
+        """
         for _round in range(MOST_ROUNDS):
             plan = evaluate_node(self.snapshot(now), self.policy)
             actions = [action for action in plan.actions if not isinstance(action, act.LabelNode)]
@@ -165,27 +175,28 @@ class ReplayedNode:
             gone = self.resources.pop(name)
             self.free[gone.model] += bool(gone.asked or gone.serial)
 
-    # What takes time, when it is over
+    # Ends of steps that take time.
 
     def attached(self, name: str) -> None:
-        """The CDI Manager has attached the device of a ComposableResource."""
+        """End the attach of a ComposableResource's device."""
         self._set(name, device_uid=f"device-{name}", serial=f"device-{name}", busy=False)
 
     def shown(self, name: str) -> None:
-        """The node has done its part, and its ResourceSlice shows the device, unless it has gone back meanwhile."""
+        """Show the device in the node's ResourceSlice after node operations, unless it is being
+        given up."""
         if name in self.resources and not self.resources[name].deleting:
             self._set(name, visible=True, usable=True, node_work=NodeWork(prepared=True))
 
     def left(self, name: str) -> None:
-        """The node has let the device go."""
+        """End the release of the device by the node."""
         self._set(name, visible=False, usable=False, node_work=NodeWork(asked=True, removed=True))
 
     def detached(self, name: str) -> None:
-        """The device is off the machine."""
+        """End the detach of the device from the machine."""
         self._set(name, device_uid="", state=DELETING, busy=False)
 
     def bound(self, pod: Json, claims: Mapping[str, Claim]) -> None:
-        """A pod is on the node, and its claims have the devices that were kept for them."""
+        """Bind a pod to the node. Its claims get the devices that were held for them."""
         self.pods[pod["metadata"]["uid"]] = pod
         for each in [*self.resources.values()]:
             if each.held_for in claims:
@@ -193,14 +204,14 @@ class ReplayedNode:
                           state=ONLINE)
 
     def ended(self, uid: str, keys: frozenset[str], now: float) -> None:
-        """A pod has ended, and its claims (namespace/name) use nothing any more."""
+        """End a pod. Its claims (namespace/name) no longer use devices."""
         self.pods.pop(uid, None)
         for each in [*self.resources.values()]:
             if each.used_by in keys:
                 self._set(each.name, used_by="", last_used=now)
 
     def counts(self) -> Counts:
-        """Its devices."""
+        """Return the devices of the node."""
         found = Counts()
         for each in self.resources.values():
             if each.deleting and (each.device_uid or each.state == DELETING):

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The arrivals of the day before a capture once more: who is known, as they were, and of the others their number.
+"""Repeat the arrivals of the day before a capture: known claims exactly, and others by their
+number.
 
-A known claim comes at its moment. Of those that were only counted each comes at some moment of its hour, with devices
-as one of those that are known, of its namespace where there are any.
+A known claim comes at its recorded time. A claim that was only counted comes at a random time of
+its hour, with devices like a known claim, of its own namespace if there are any.
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ from ..pod_changes import MorePods, read_add_pods
 HOUR: t.Final = 3600.0
 HOURS: t.Final = 24
 ENOUGH: t.Final = 5
-"""With fewer lifetimes that are known ``lifetime`` is needed."""
+"""Number of known lifetimes that is enough. With fewer, ``lifetime`` is required."""
 Shape = tuple[str, str, int]
-"""Namespace, model and devices of a pod."""
+"""Namespace, model and number of devices of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One of the day. ``known``: (seconds after its beginning, who), ``counted``: further ones, by namespace."""
+    """One hour of the day.
+
+    ``known`` has (seconds after its start, claim). ``counted`` has the number of further claims by
+    namespace.
+    """
 
     known: tuple[tuple[float, Came], ...]
     counted: Mapping[str, int]
@@ -39,21 +44,25 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Pods that come: those of ``known``, and ``others`` by namespace for whoever was only counted."""
+    """Pods for arrivals: for ``known`` claims, and choices by namespace (``others``) for counted
+    claims."""
 
     known: Mapping[Shape, MorePods]
     others: Mapping[str, tuple[MorePods, ...]]
 
     def pod(self, came: Came, rng: random.Random) -> MorePods:
-        """Of who came."""
+        """Return the pod of an arrival."""
         own = self.known.get((came.namespace, came.model, came.devices))
         return own or rng.choice(self.others[came.namespace])
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """``hours``: of the day, the oldest first; ``lifetimes``: those that are known;
-    ``lifetime``: mean of an exponential one, where not enough are."""
+    """The past day.
+
+    ``hours`` are in order, the oldest first. ``lifetimes`` are the known ones. ``lifetime`` is the
+    mean of an exponential lifetime if too few are known.
+    """
 
     hours: tuple[Hour, ...]
     shapes: Shapes
@@ -61,12 +70,13 @@ class Past:
     lifetime: float
 
     def expected(self, hours: float) -> float:
-        """How many come in so many hours."""
+        """Return the mean number of arrivals in ``hours`` hours."""
         whole = sum(len(each.known) + sum(each.counted.values()) for each in self.hours)
         return whole * hours / len(self.hours)
 
     def drawn(self, hours: float, rng: random.Random) -> Iterator[tuple[float, MorePods, float]]:
-        """(moment, pod, lifetime) of each; a replay of more than a day begins the day anew."""
+        """Yield (moment, pod, lifetime) of each arrival. A replay of more than a day repeats the
+        day."""
         for number in range(int(-(-hours // 1))):
             hour = self.hours[number % len(self.hours)]
             for after, came in hour.known:
@@ -81,7 +91,7 @@ class Past:
 
 
 def read_past_load(options: Options, capture: Capture, shape: Mapping[str, t.Any], lifetime: float | None) -> Past:
-    """``shape``: of pods of which nothing but their number is known. Raises BadChange."""
+    """Return the load. ``shape`` describes pods that were only counted. Raise BadChange."""
     hours = _hours(capture)
     if not any(each.known or each.counted for each in hours):
         raise options.bad("captured", "the capture knows of nobody who came in the day before it")
@@ -93,7 +103,7 @@ def read_past_load(options: Options, capture: Capture, shape: Mapping[str, t.Any
 
 
 def _hours(capture: Capture) -> tuple[Hour, ...]:
-    """The whole hours of the day before the one of the capture."""
+    """Return the 24 whole hours before the hour of the capture."""
     first = int(capture.taken // HOUR) - HOURS
     known: dict[int, list[tuple[float, Came]]] = {first + number: [] for number in range(HOURS)}
     for each in capture.past.came:
@@ -103,7 +113,10 @@ def _hours(capture: Capture) -> tuple[Hour, ...]:
 
 
 def _counted(capture: Capture, hour: int, known: Sequence[tuple[float, Came]]) -> dict[str, int]:
-    """Those that were served in an hour and are not known. Who is known as served counts among them."""
+    """Return how many served claims of an hour are not known, by namespace.
+
+    The counts include known claims, so subtract these.
+    """
     more = {namespace: count for (of, namespace), count in capture.past.served.items() if of == hour}
     for _after, came in known:
         if came.model and came.namespace in more:

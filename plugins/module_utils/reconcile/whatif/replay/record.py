@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is written down of a replay: who waited how long, and how many devices were used, idle and attached."""
+"""Record of a replay: waits of pods, and how many devices were used, idle and attached."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ HOUR: t.Final = 3600.0
 
 @dataclass(slots=True)
 class Guest:
-    """A pod of a replay; times in seconds since its beginning, -1.0 for what did not happen. ``let_go``: its gate was
-    removed though it had no devices; ``unfit``: why no plan can ever serve it."""
+    """A pod of a replay, with times in seconds since its start, or -1.0 for an event that did not
+    happen.
+
+    ``let_go`` says that its gate was removed without devices. ``unfit`` says why no plan can ever
+    serve it.
+    """
 
     name: str
     namespace: str
@@ -27,20 +31,20 @@ class Guest:
     unfit: str = ""
 
     def waited(self, end: float) -> float:
-        """How long until it ran, or so far."""
+        """Return the seconds until the pod ran, or until ``end``."""
         return (self.ran if self.ran >= 0.0 else end) - self.came
 
 
 @dataclass(slots=True)
 class Devices:
-    """How many devices claims use, are idle on nodes, and there are in all, by model."""
+    """Number of devices that are used, that are idle on nodes, and in all, by model."""
 
     used: Counter[str] = field(default_factory=Counter)
     idle: Counter[str] = field(default_factory=Counter)
     total: Counter[str] = field(default_factory=Counter)
 
     def count(self, counts: Counts, change: int) -> None:
-        """The devices of a node count (1), or no more (-1)."""
+        """Add (1) or subtract (-1) the devices of a node."""
         for into, by_model in ((self.used, counts.used), (self.idle, counts.idle)):
             for model, n in by_model.items():
                 into[model] += change * n
@@ -48,8 +52,11 @@ class Devices:
 
 @dataclass(slots=True)
 class Record:
-    """One replay. ``used``, ``idle`` and ``total``: device-seconds by model; ``attaches``: by model; ``plans``: how
-    often the queue was planned; ``end``: how long it was, in seconds."""
+    """Record of one replay.
+
+    ``used``, ``idle`` and ``total`` are device-seconds by model. ``attaches`` is by model.
+    ``plans`` is the number of plans of the queue. ``end`` is the duration in seconds.
+    """
 
     end: float
     guests: list[Guest] = field(default_factory=list)
@@ -60,7 +67,7 @@ class Record:
     plans: int = 0
 
     def pass_time(self, seconds: float, devices: Devices) -> None:
-        """The devices were so for so long."""
+        """Add ``seconds`` in which the devices did not change."""
         for into, counts in ((self.used, devices.used), (self.idle, devices.idle), (self.total, devices.total)):
             for model, n in counts.items():
                 into[model] = into.get(model, 0.0) + n * seconds

@@ -1,14 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A replay of hours in simulated time, with the very planners that run the cluster.
+"""Replay hours in simulated time with the planners of the live cluster.
 
-What happens stands in a heap: a pod comes, a device is attached, the node shows it, a pod is bound, runs and ends, a
-node lets a device go, the fabric has taken it back. Between two moments the planners decide: the plan for pods that
-wait (as a LiveCycle), and the plan of each node of which something changed, or that asked to be woken.
+A heap has the events: a pod comes, a device is attached, the node shows it, a pod is bound, runs
+and ends, a node releases a device, the fabric takes it back. Between two moments the planners
+decide. One plan is for waiting pods (as a LiveCycle). The others are for nodes that changed or that
+requested a later plan.
 
-Pods that no gate holds are placed by kube-scheduler. Here the same planner places them, and then the scheduler's next
-tick is waited for (the step ``handover``).
+kube-scheduler places pods that are not gated. The replay places them with the same planner, and
+then waits for the next scheduling cycle (the step ``handover``).
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from .visit import Visit
 
 Happening = Callable[[], None]
 POLL = 0.5
-"""Seconds until a node is planned again that asked for it in the past."""
+"""Shortest delay, in seconds, until a node is planned again by time."""
 
 
 class Replay:
-    """One replay. ``rng``: of all that is drawn but the arrivals."""
+    """One replay. ``rng`` draws all random values except the arrivals."""
 
     def __init__(self, start: Start, arrivals: Sequence[Arrival], durations: Durations, rng: random.Random,
                  hours: float) -> None:
@@ -63,7 +64,11 @@ class Replay:
         self._begin(arrivals)
 
     def _begin(self, arrivals: Sequence[Arrival]) -> None:
-        """Who was there at the capture's moment stays as long in all as somebody who comes; who waited comes first."""
+        """Schedule the captured pods and the arrivals.
+
+        A pod of the capture lives as long as a new pod in total. Waiting pods of the capture come
+        first.
+        """
         lifetimes = [arrival.lifetime for arrival in arrivals]
         for name, node in self.nodes.items():
             for begun in node.under_way():
@@ -77,12 +82,13 @@ class Replay:
             self._after(arrival.at, self._arrive, arrival, number)
 
     def _left(self, lifetimes: Sequence[float], age: float) -> float:
-        """How long a pod of this age still runs: it is one of those that live longer, where there are any."""
+        """Return how long a pod of this age still runs, drawn from the longer lifetimes if there
+        are any."""
         longer = [each - age for each in lifetimes if each > age]
         return self.rng.choice(longer or lifetimes)
 
     def run(self) -> Record:
-        """What became of it, when the hours are over."""
+        """Run the replay and return its record."""
         self._settle()
         while self._heap and self._heap[0][0] <= self.record.end:
             moment = self._heap[0][0]
@@ -103,16 +109,16 @@ class Replay:
         self._steps((step,), what, *about)
 
     def _steps(self, steps: Sequence[str], what: Callable[..., None], *about: object) -> None:
-        """Steps that follow each other, with nothing to be decided between them."""
+        """Schedule steps that follow each other without a decision in between."""
         self._after(sum(self.durations.draw(step, self.rng) for step in steps), what, *about)
 
-    # What the planners decide
+    # Decisions of the planners.
 
     def _settle(self) -> None:
         """Plan until nothing more is to be decided at this moment.
 
-        The queue is planned when something came free or is on its way back, when a pod came that no older one like it
-        waits before, and when the last plan asked for it.
+        Plan the queue if devices became free or are on their way back, if a pod came and no older
+        pod like it waits, or if the last plan requested it.
         """
         self._work()
         while self._stale and len(self.line):
@@ -153,7 +159,7 @@ class Replay:
         self._touched[placement.node] = None
 
     def _work(self) -> None:
-        """Plan each node that was touched until its plan is empty."""
+        """Plan each changed node until its plan is empty."""
         while self._touched:
             name = next(iter(self._touched))
             del self._touched[name]
@@ -179,7 +185,7 @@ class Replay:
             self._touched[name] = None
 
     def _count(self, name: str) -> None:
-        """A node's devices are counted anew; what it took of its fabric or gave back is taken over."""
+        """Count a node's devices again, and add its changes to the free devices of its fabric."""
         node, fabric = self.nodes[name], self.nodes[name].facts.fabric
         before, self._counted[name] = self._counted[name], node.counts()
         self.devices.count(before, -1)
@@ -195,7 +201,7 @@ class Replay:
                 self.parked.back(self.line, n)
             node.free.clear()
 
-    # What happens
+    # Events.
 
     def _begun(self, name: str, begun: Begun) -> None:
         if begun.what == ATTACH:
@@ -234,7 +240,7 @@ class Replay:
         self._touched[name] = None
 
     def _open(self, visit: Visit) -> None:
-        """All devices of a pod are there: they are kept for it until it is bound."""
+        """Hold the devices of a pod, which are all there, until the pod is bound."""
         uid = visit.pod.uid
         held = Counter[str]()
         held.update({model: n for (_namespace, model), n in visit.takes().items()})
@@ -261,7 +267,7 @@ class Replay:
         self.parked.back(self.line, len(keys))
 
     def _unreserve(self, visit: Visit) -> None:
-        """The chosen node cannot be served after all: another one is chosen."""
+        """Choose another node for a pod, because its node cannot be served."""
         placement = self._placements.pop(visit.pod.uid)
         for claim in visit.claims:
             self.nodes[placement.node].claims.pop(claim, None)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked of a replay, and its answer as data and as a table."""
+"""The question for a replay, and its answer as data and as a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ MOST_HOURS, MOST_SEEDS = 24.0 * 31, 100
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``hours`` of simulated time, once for each of ``seeds``; ``watts``: of a device that is attached and idle."""
+    """Simulate ``hours``, once for each of ``seeds``. ``watts`` is the power of an attached idle
+    device."""
 
     hours: float
     seeds: tuple[int, ...]
@@ -39,21 +40,22 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Replays of one capture, one for each seed. ``durations``: where those of the steps come from."""
+    """Replays of a capture, one for each seed. ``durations`` says where those of the steps come
+    from."""
 
     records: tuple[Record, ...]
     spreads: Mapping[str, Spread]
     durations: Mapping[str, str]
 
     def as_result(self) -> Json:
-        """As data; the longest waits are those of the first seed."""
+        """Return the answer as data. The longest waits are those of the first seed."""
         return {"figures": {name: asdict(spread) for name, spread in self.spreads.items()},
                 "namespaces": by_namespace(self.records), "longest": longest(self.records[0]),
                 "durations": dict(self.durations)}
 
 
 def read_question(given: Mapping[str, t.Any]) -> Question:
-    """Raises BadChange."""
+    """Return the question. Raise BadChange."""
     options = Options(given, WHERE)
     options.only(WHERE, FIELDS)
     count, first = options.count("seeds", 3, MOST_SEEDS), options.given.get("seed", 1)
@@ -72,9 +74,9 @@ def _number(options: Options, field: str, default: float, most: float) -> float:
 
 
 def simulated(capture: Capture, question: Question) -> Simulated:
-    """Replay the hours after a capture. The same seeds draw the same arrivals, whatever was changed in the capture.
+    """Replay the hours after a capture. Raise BadChange and BadSetting.
 
-    Raises BadChange and BadSetting.
+    The same seeds draw the same arrivals, even if the capture was changed.
     """
     load = read_load(question.load, capture, f"{WHERE}.load", question.hours)
     durations = durations_of(capture, question.steps, WHERE)
@@ -89,7 +91,7 @@ def _replayed(capture: Capture, question: Question, load: Load, durations: Durat
 
 
 def table(before: Simulated, after: Simulated, question: Question) -> list[str]:
-    """Both beside each other, for people."""
+    """Return a table of both answers for people."""
     seeds = f"{len(question.seeds)} seeds: median (lowest to highest)" if len(question.seeds) > 1 else "1 seed"
     rows = [[f"{question.hours:g} h simulated", "BEFORE", "AFTER"],
             *([words, str(before.spreads[name]), str(after.spreads[name])] for name, words in FIGURES.items())]
@@ -103,7 +105,8 @@ def _namespaces(after: Simulated) -> Sequence[str]:
 
 
 def compared(before: Capture, after: Capture, given: Mapping[str, t.Any]) -> Json:
-    """Replays of a capture and of what it is after changes, as the result of a module. Raises BadChange."""
+    """Return replays of a capture before and after changes, as the result of a module. Raise
+    BadChange."""
     question = read_question(given)
     if question.load is None:
         raise BadChange(f"{WHERE}.load", None, "must say who comes: a list of loads")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a replay begins: a capture, as the engine's own adapters read it."""
+"""The start of a replay: a capture, as the engine's adapters read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from .node import ReplayedNode
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A pod that uses devices: its uid, its claims (namespace/name), and since when, in seconds since the epoch."""
+    """A pod that uses devices: its UID, its claims (namespace/name), and its start in seconds since
+    the epoch."""
 
     node: str
     uid: str
@@ -39,8 +40,12 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """``snapshot``: the cluster as the plan for held pods is told of it. ``running``: pods that use devices. ``held``:
-    whether new pods of a namespace are held. ``entries``: a device of each model as a node's ResourceSlice shows it."""
+    """The start of a replay.
+
+    ``snapshot`` is the cluster for the plan of gated pods. ``running`` are pods that use devices.
+    ``held`` says whether new pods of a namespace are gated. ``entries`` has a device of each model
+    as in a ResourceSlice of a node.
+    """
 
     settings: Settings
     snapshot: SchedulingSnapshot
@@ -51,12 +56,12 @@ class Start:
     entries: Mapping[str, Json]
 
     def nodes(self) -> dict[str, ReplayedNode]:
-        """Its nodes, as they are at the beginning."""
+        """Return the nodes at the start."""
         return {name: ReplayedNode(self.seen[name], facts, self.policy, self.entries)
                 for name, facts in self.snapshot.nodes.items()}
 
     def devices(self) -> Counter[str]:
-        """All devices by model: free, on nodes, asked for and on their way back."""
+        """Return all devices by model: free, on nodes, requested and on their way back."""
         found: Counter[str] = Counter()
         for (model, _fabric), n in self.snapshot.free.items():
             found[model] += n
@@ -66,7 +71,7 @@ class Start:
 
 
 def start_of(capture: Capture) -> Start:
-    """From a capture. Claims that were being served at its moment are left out. Raises BadSetting."""
+    """Return the start from a capture, without claims that were being served. Raise BadSetting."""
     engine = engine_of(capture)
     state, settings = engine.state, engine.state.settings
     held = tuple(pod for pod in waiting(state, state.now()) if not pod.group)
@@ -84,7 +89,7 @@ def _bound_only(facts: NodeFacts) -> NodeFacts:
 
 
 def _entry(model: DeviceModel, snapshot: SchedulingSnapshot) -> Json:
-    """As a captured one looks, else with what device_info says of the model."""
+    """Return a captured entry of the model, or else an entry with the attributes of device_info."""
     known = snapshot.samples.get((model.cdi_model_name, model.driver_name))
     return known[0] if known else {"name": model.k8s_device_name, "attributes": {
         name: {"string": str(value)} for name, value in model.attributes.items()}}

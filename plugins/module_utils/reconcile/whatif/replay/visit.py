@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A pod of a replay, from its coming to its end."""
+"""A pod of a replay, from its arrival to its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from .record import Guest
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """``lifetime``: seconds for which it runs. ``placement`` and ``claims`` (by uid) are those of its node."""
+    """A pod that comes to a replay.
+
+    ``lifetime`` is how many seconds it runs. ``placement`` and ``claims`` (by UID) are those on its
+    node.
+    """
 
     guest: Guest
     pod: GatedPod
@@ -29,23 +33,23 @@ class Visit:
 
     @classmethod
     def of(cls, pod: GatedPod, came: float, lifetime: float) -> Visit:
-        """A pod that comes."""
+        """Return a visit of a pod that comes now."""
         return cls(Guest(f"{pod.ref.namespace}/{pod.ref.name}", pod.ref.namespace, came), pod, lifetime)
 
     def takes(self) -> Counter[tuple[str, str]]:
-        """Devices that it was given, by its namespace and model."""
+        """Return the devices of its placement, by namespace and model."""
         found: Counter[tuple[str, str]] = Counter()
         for needs in self.placement.needs.values() if self.placement else ():
             found.update({(self.guest.namespace, model): n for model, n in needs.items()})
         return found
 
     def claim_name(self, uid: str) -> str:
-        """Of one of its claims; that of extended resources is made by the scheduler."""
+        """Return the name of a claim. The scheduler makes the claim for extended resources."""
         names = [claim["metadata"]["name"] for claim in self.pod.claims.values()
                  if claim and claim["metadata"]["uid"] == uid]
         return str(names[0]) if names else f"{self.pod.ref.name}-extended-resources"
 
     def bound(self, node: str) -> Json:
-        """The pod when it is on its node."""
+        """Return the pod as bound to its node."""
         spec = {key: value for key, value in self.pod.raw["spec"].items() if key != "schedulingGates"}
         return {**self.pod.raw, "spec": {**spec, "nodeName": node}}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What room is asked for: a claim that waits, or one that may come."""
+"""Read the ask for room: a waiting claim, or a claim that may come."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from .plan import Ask, Plan
 
 
 class BadAsk(BadConfig):
-    """Nothing can be proposed for it; the message names the field, its value and what is allowed."""
+    """No plan can be proposed for the ask. The message names the field, its value and the allowed
+    values."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}: {value!r} is not usable: {allowed}")
 
 
 def check_id(plan: Plan, given: str) -> None:
-    """Refuse any plan but the given one. Raises BadAsk.
+    """Refuse any plan but the given one. Raise BadAsk.
 
-    A plan that has nothing to move is as good as carried out, but not one that would not help.
+    A plan without moves counts as carried out, but not if it would not help.
     """
     if not plan.fits:
         raise BadAsk("proposal", given, f"it does not help any more: {plan.why}")
@@ -37,13 +38,16 @@ def check_id(plan: Plan, given: str) -> None:
 
 
 def asked(given: Mapping[str, t.Any]) -> Callable[[ClusterState], Ask]:
-    """Return what reads the ask of a module's options ``claim``, or ``model``, ``count`` and ``node_labels``."""
+    """Return a function that reads the ask from a module's options.
+
+    The options are ``claim``, or ``model``, ``count`` and ``node_labels``.
+    """
     return lambda state: (ask_of_claim(state, given["claim"]) if given["claim"]
                           else ask_of_model(state, given["model"], given["count"], given["node_labels"]))
 
 
 def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[str, str] | None) -> Ask:
-    """One that may come. Raises BadAsk."""
+    """Return the ask of a claim that may come. Raise BadAsk."""
     known = [each.cdi_model_name for each in state.settings.models]
     if model not in known:
         raise BadAsk("model", model, f"no such model, known are {', '.join(known)}")
@@ -56,7 +60,8 @@ def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[st
 
 
 def ask_of_claim(state: ClusterState, claim: str) -> Ask:
-    """That of a claim (namespace/name) that waits, with the node selector of its pod. Raises BadAsk."""
+    """Return the ask of a waiting claim (namespace/name), with the node selector of its pod. Raise
+    BadAsk."""
     namespace, _unused, name = claim.partition("/")
     raw = state.claims.get(name, namespace)
     if raw is None:
@@ -71,14 +76,17 @@ def ask_of_claim(state: ClusterState, claim: str) -> Ask:
 
 
 def pod_of(state: ClusterState, claim: Json) -> Json | None:
-    """A pod without a node that refers to a claim."""
+    """Return a pod without a node that refers to the claim, or None."""
     uid = claim["metadata"]["uid"]
     return next((pod for pod in state.pods.by("waiting", True) if any(
         each is not None and each["metadata"]["uid"] == uid for each in state.claims_by_entry(pod).values())), None)
 
 
 def _asked(state: ClusterState, name: str, claim: Json) -> tuple[str, int]:
-    """The model and the number of devices; of several models that would do the first one that it names, or by name."""
+    """Return the model and the number of devices.
+
+    If several models match, take the first one that the claim names, or the first by name.
+    """
     classes: dict[str, t.Any] = {each["metadata"]["name"]: each for each in state.classes.list()}
     reader = RequestReader(Catalogue(state.settings.models, {}), frozenset(classes), classes)
     try:

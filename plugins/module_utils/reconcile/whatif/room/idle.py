@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which idle devices of a captured cluster could leave their nodes."""
+"""Find idle devices of a captured cluster that could leave their nodes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from .plan import IdleDevices
 
 
 def idle_devices(state: ClusterState) -> list[IdleDevices]:
-    """Return what is idle, by node and model. What is kept idle is kept no more if a pod waits for it in vain.
+    """Return the idle devices by node and model.
 
-    ``state``: a copy of the caller's.
+    Devices that are kept idle for claims to come are available if a pod waits in vain. ``state`` is
+    a copy of the caller's.
     """
     state.floor_shares.replace(floor_shares(state, state.now()))
     names = sorted(state.nodes.names())
@@ -30,7 +31,8 @@ def idle_devices(state: ClusterState) -> list[IdleDevices]:
 
 
 def _idle(state: ClusterState, snapshot: NodeSnapshot, fabric: int, model: DeviceModel) -> IdleDevices:
-    """Return what nobody has. Devices that cannot leave come last, so that they are never taken first."""
+    """Return unused devices. Devices that cannot leave come last, so that they are never taken
+    first."""
     name, request = model.cdi_model_name, snapshot.request(model.cdi_model_name)
     of_model = supply(snapshot, name, state.settings)
     ours = [each for each in of_model.idle if request is not None and each.request == request.name]
@@ -55,7 +57,7 @@ def _fixed_why(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
 
 
 def _kept(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel, bound: int) -> tuple[int, str]:
-    """How many idle ones stay, and for what."""
+    """Return how many idle devices stay, and why."""
     low = limits(snapshot, model, state.settings)[0] - bound
     floor = snapshot.prewarm.get(model.cdi_model_name, 0)
     if low > floor:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """``count`` devices of a model on one node that has all ``labels``. ``claim``: namespace and name of the claim that
-    waits for them, empty for a claim that may come."""
+    """A request for ``count`` devices of a model on one node that has all ``labels``.
+
+    ``claim`` is the namespace/name of the waiting claim, or empty for a claim that may come.
+    """
 
     model: str
     count: int
@@ -30,9 +32,12 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class IdleDevices:
-    """Idle devices of a model on one node of a fabric, as names of their ComposableResources with the moment since when
-    they are idle, longest first. ``request``: the ComposabilityRequest by which they are released, empty if it is not
-    ours to change. ``stay``: how many of them stay whatever is asked for, and ``why``."""
+    """Idle devices of a model on a node of a fabric.
+
+    ``devices`` has the names of their ComposableResources with the time since when they are idle,
+    the longest first. ``request`` is the ComposabilityRequest that releases them, or empty if it is
+    not ours to change. ``stay`` is how many of them always stay, and ``why`` is the reason.
+    """
 
     node: str
     fabric: int
@@ -44,14 +49,17 @@ class IdleDevices:
 
     @property
     def may_go(self) -> int:
-        """How many of them may leave."""
+        """Return how many of the devices may leave."""
         return max(0, len(self.devices) - self.stay) if self.request else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Devices of a model that leave a node, by their ComposableResources: idle ones, and no others. ``since``: when the
-    youngest of them became idle. ``until``: what was idle since before that moment may go, which is these."""
+    """Idle devices of a model that leave a node, by their ComposableResources.
+
+    ``since`` is when the last of them became idle. ``until`` is the moment for their release.
+    Exactly these devices are idle since before that moment.
+    """
 
     node: str
     model: str
@@ -64,9 +72,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be moved so that ``ask`` fits on ``target``; nothing if it fits as it is, or if nothing helps.
+    """Moves after which ``ask`` fits on ``target``.
 
-    ``fits``: whether it does after that. ``id`` is the same only for the same target and the same devices.
+    There are no moves if the ask already fits or if nothing helps. ``fits`` says whether the ask
+    fits after the moves. ``id`` is equal only for the same target and the same devices.
     """
 
     ask: Ask
@@ -77,7 +86,7 @@ class Plan:
 
     @property
     def id(self) -> str:
-        """Empty if nothing is moved."""
+        """Return the ID of the plan, or an empty string if nothing is moved."""
         if not self.moves:
             return ""
         named = [self.target, *sorted(name for move in self.moves for name in move.devices)]
@@ -85,7 +94,7 @@ class Plan:
 
     @property
     def sentence(self) -> str:
-        """What it comes to."""
+        """Return the result in a sentence."""
         if not self.fits or not self.moves:
             return self.why
         moved = ", ".join(f"{len(move.devices)} x {move.model} from node {move.node}" for move in self.moves)
@@ -106,10 +115,11 @@ class Plan:
 
 
 def brought(target: str, idle: Iterable[IdleDevices], count: int, now: float) -> Iterator[Move]:
-    """Yield moves of ``count`` idle devices of one model and fabric, from other nodes than ``target``.
+    """Yield moves of ``count`` idle devices of one model and fabric, from other nodes than
+    ``target``.
 
-    The node that has most to give comes first, so that few nodes lose devices. Of each node the devices that were idle
-    for longest go. Fewer devices are moved if fewer may leave.
+    Start with the nodes that can give the most, so that few nodes lose devices. From each node take
+    the devices that are idle for longest. Yield fewer devices if fewer may leave.
     """
     lacking = count
     others = sorted((each for each in idle if each.node != target), key=lambda each: (-each.may_go, each.node))
@@ -125,8 +135,8 @@ def brought(target: str, idle: Iterable[IdleDevices], count: int, now: float) ->
 def leaving(idle: IdleDevices, count: int, now: float, reason: str) -> Move:
     """Return the move of the first ``count`` of some idle devices.
 
-    They are released by a moment, so devices that are idle since the very same moment go together. If not all of these
-    may go, none of them does.
+    A moment decides which devices are released, so devices that are idle since the same moment
+    leave together. If not all of them may leave, none of them does.
     """
     listed, most = idle.devices, idle.may_go if count else 0
     while 0 < count < len(listed) and listed[count - 1][1] == listed[count][1]:

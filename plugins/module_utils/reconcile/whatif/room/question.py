@@ -1,14 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has to leave so that a large ask fits on one node: a question whose answer is a plan.
+"""Find what must leave so that a large ask fits on one node. The answer is a plan.
 
-A claim's devices are all on one node. Free devices can be attached to any node of their fabric, so they are never in
-the way. Idle devices that are attached elsewhere can be what is missing. Idle devices of a model that cannot be on a
-node together with the asked model can be in the way. What a claim has is never moved.
+All devices of a claim are on one node. Free devices can be attached to any node of their fabric, so
+they are never in the way. Idle devices on other nodes can supply missing devices. Idle devices of a
+model that cannot share a node with the requested model can be in the way. Devices of claims are
+never moved.
 
-The planners judge the nodes. They say how many free devices more they need, and for which node. That many idle devices
-are then moved in the capture, and the planners have to place the ask once more.
+The planners judge the nodes. They return how many more free devices they need, and for which node.
+Then move that many idle devices in the capture, and let the planners place the ask again.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from .plan import Ask, IdleDevices, Move, Plan, brought, leaving
 Json = dict[str, t.Any]
 NAMESPACE: t.Final = "default"
 MOST_TARGETS: t.Final = 8
-"""Nodes that are tried on a fabric, those that need the fewest devices first."""
+"""Number of nodes to try on a fabric, those that need the fewest devices first."""
 
 
 def room(capture: Capture, ask_of: Callable[[ClusterState], Ask]) -> Plan:
     """Return the plan with the fewest moves after which the planners place the ask.
 
-    ``ask_of``: reads the ask from the state. Raises BadAsk and BadSetting.
+    ``ask_of`` reads the ask from the state. Raise BadAsk and BadSetting.
     """
     state = engine_of(capture).state
     ask = ask_of(state)
@@ -71,7 +72,10 @@ def _nowhere(ask: Ask, reasons: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search on one fabric. ``capture``: with the ask, which waits. ``idle``: what is idle on the fabric."""
+    """The search on one fabric.
+
+    ``capture`` includes the ask, which waits. ``idle`` are the idle devices of the fabric.
+    """
 
     capture: Capture
     claim: str
@@ -81,7 +85,8 @@ class _Search:
     idle: list[IdleDevices]
 
     def best(self) -> Plan:
-        """Return the plan with the fewest moves, with and without moves of models that cannot share a node."""
+        """Return the plan with the fewest moves, with and without moves of models that cannot share
+        a node."""
         rivals = [each for each in self.idle if each.may_go and self._is_rival(each.model)]
         found = [self._on_some_node(())] + ([self._on_some_node(rivals)] if rivals else [])
         return min((plan for plan in found if plan.fits), key=_moved, default=found[-1])
@@ -91,7 +96,7 @@ class _Search:
         return row is not None and name != self.ask.model and bool(conflict(self.model, {name: row}))
 
     def _on_some_node(self, rivals: Collection[IdleDevices]) -> Plan:
-        """Try one node after the other, until the planners place the ask after the moves for a node."""
+        """Try nodes in turn, until the planners place the ask after the moves for a node."""
         away = {each.node: leaving(each, each.may_go, self.now, f"{each.model} cannot be on a node together with "
                                    f"{self.ask.model}") for each in rivals}
         closed: set[str] = set()
@@ -115,7 +120,7 @@ class _Search:
         return [each for each in self.idle if each.model == self.ask.model]
 
     def _least(self, capture: Capture) -> _Least:
-        """Return how many free devices more the planners need at least, by halving."""
+        """Find by bisection the smallest number of further free devices that the planners need."""
         low, high = 0, min(self.ask.count, sum(each.may_go for each in self._of_model()))
         found = self._with(capture, high)
         while _is_placed(found) and low < high:
@@ -137,14 +142,17 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Least:
-    """``count``: devices that have to be free besides. ``judged``: what the planners say then."""
+    """Result of the bisection.
+
+    ``count`` is the number of further free devices. ``judged`` is the planners' answer with them.
+    """
 
     count: int
     judged: ClaimAnswer
 
 
 def _judged(capture: Capture, claim: str) -> ClaimAnswer:
-    """Return what the planners say of the ask."""
+    """Return the planners' answer for the ask."""
     return answer(capture).claims.get(claim, ClaimAnswer(claim, "", "", "nothing is known of it"))
 
 
@@ -153,7 +161,10 @@ def _is_placed(judged: ClaimAnswer) -> bool:
 
 
 def _held(capture: Capture, namespace: str) -> Capture:
-    """Return the capture with a gated pod for the ask, for which we judge the nodes as kube-scheduler does."""
+    """Return the capture with handover ``gated`` for the ask, so that our planner judges the nodes.
+
+    The planner judges nodes like kube-scheduler.
+    """
     rows = [{key: value for key, value in row.items() if key != "handover"} for row in capture.settings["device_info"]]
     kept = replace(capture, settings={**capture.settings, "device_info": rows, "prewarm": []})
     held = {"handover": "gated", "handover_models": {}, "handover_namespaces": {namespace: "gated"}}
@@ -161,7 +172,7 @@ def _held(capture: Capture, namespace: str) -> Capture:
 
 
 def _asked(capture: Capture, ask: Ask) -> tuple[Capture, str]:
-    """Return the capture with a pod that asks for it, and the name of its claim."""
+    """Return the capture with a pod for the ask, and the name of its claim."""
     if ask.claim:
         return capture, ask.claim
     given = {"change": "add_pods", "model": ask.model, "devices_each": ask.count, "count": 1, "namespace": NAMESPACE}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pass over the floors of idle devices: it says what each node keeps, and has those planned for which that changed.
+"""Compute how many idle devices each node keeps, and plan the nodes with a change.
 
-However many events there are, it looks at all nodes of the floors once in a while, and never at an event itself.
+The minimums of idle devices are computed once in a while for all nodes, never at each event.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from .waiting_models import WaitingModels
 
 
 class FloorsController:
-    """Reconciles all floors together; no two passes run at the same time. ``clock``: seconds, of one never set."""
+    """Reconciles all minimums of idle devices together. Two passes never run at the same time.
+
+    ``clock`` returns seconds of a monotonic clock.
+    """
 
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], clock: Callable[[], float] = time.monotonic) -> None:
         self._state, self._queue, self._waiting = state, queue, WaitingModels()
         self._clock, self._rests_until = clock, 0.0
 
     def reconcile(self, _key: FloorsKey) -> Result:
-        """Say what each node keeps. Nodes for which that is something else than before are to be planned.
+        """Compute what each node keeps, and queue the nodes with a change.
 
-        A pass that comes too soon after a long one is put off.
+        A pass that comes too soon after a long pass is delayed.
         """
         began = self._clock()
         if began < self._rests_until:
@@ -44,15 +47,20 @@ class FloorsController:
 
 
 def _rest(began: float, ended: float) -> float:
-    """Until when the next pass waits, so that passes take a tenth of the time at most; short ones are far enough apart
-    by the gathering of changes."""
+    """Return when the next pass may begin, or 0.0 for at once.
+
+    Passes take at most a tenth of the time. The gathering of changes already separates short
+    passes.
+    """
     rest = 9 * (ended - began)
     return ended + rest if rest > GATHER_SECONDS[FloorsKey] else 0.0
 
 
 def concerns_floors(kind: str, resource: ApiResource, obj: Json, old: Json | None) -> bool:
-    """Whether a change may concern what nodes keep: a pod begins or ceases to wait, a node, a device or a claim is
-    another."""
+    """Return whether a change may affect what nodes keep.
+
+    It does if a pod begins or ends to wait, or if a node, a device or a claim changes.
+    """
     if resource == PODS:
         return pods.wants_devices(obj) and (kind != "MODIFIED" or pods.bound(obj) != pods.bound(old or obj))
     if resource == NODES:

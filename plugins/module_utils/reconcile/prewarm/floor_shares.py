@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the last pass over the floors said: how many idle devices each node keeps for claims that are still to come."""
+"""Result of the last pass: how many idle devices each node keeps for claims that are still to
+come."""
 
 from __future__ import annotations
 
@@ -11,37 +12,44 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FloorShare:
-    """Of one model on one node: ``kept`` devices are to be idle there, and ``idle`` were when that was said."""
+    """Share of one model on one node.
+
+    ``kept`` devices should be idle there. ``idle`` devices were idle when this was computed.
+    """
 
     idle: int
     kept: int
 
     def at(self, idle: int) -> int:
-        """How many are kept when ``idle`` are left. One that was taken since is made good where the next pass says."""
+        """Return how many devices to keep while ``idle`` are left.
+
+        The next pass decides where to replace a device that was taken since.
+        """
         return max(0, self.kept - max(0, self.idle - idle))
 
 
 Shares = Mapping[str, Mapping[str, FloorShare]]
-"""By node and model."""
+"""Shares by node and model."""
 
 
 class FloorShares:
-    """The shares of all nodes. They are replaced as a whole, so that a reader sees those of one pass."""
+    """Shares of all nodes. They are replaced as a whole, so that a reader sees those of one
+    pass."""
 
     def __init__(self, shares: Shares | None = None) -> None:
         self._shares: Shares = shares or {}
 
     def of(self, node: str) -> Mapping[str, FloorShare]:
-        """By model; nothing for a node of no floor."""
+        """Return the shares of a node by model, empty for a node without a minimum."""
         return self._shares.get(node) or {}
 
     def replace(self, shares: Shares) -> set[str]:
-        """Take over what a pass says; the nodes for which it is something else than before."""
+        """Store the shares of a pass. Return the nodes with a change."""
         before, self._shares = self._shares, shares
         return set(_differing(before, shares))
 
     def copy(self) -> FloorShares:
-        """The same shares, to be replaced on their own."""
+        """Return a copy that can be replaced independently."""
         return FloorShares(self._shares)
 
 

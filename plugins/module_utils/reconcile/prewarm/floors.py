@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many idle devices nodes keep for claims that are still to come (the setting ``prewarm``).
+"""Compute how many idle devices nodes keep for claims that are still to come (the setting
+``prewarm``).
 
-One pass looks at all nodes of all floors and says what each node keeps. The plan of a node reads only what was said of
-that node.
+One pass reads all nodes of all minimums and computes the share of each node. The plan of a node
+reads only its own share.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from .waiting_models import WaitingModels
 
 Waiting = Callable[[], Mapping[str, int]]
 Wishes = Sequence[tuple[int, list[Place]]]
-"""Of each floor of a model: how many idle devices it wants, and its nodes."""
+"""The wanted number of idle devices and the nodes, for each minimum of a model."""
 
 
 def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
-    """By model, how many idle devices a node keeps now; empty where no pass over the floors said anything of it."""
+    """Return how many idle devices a node keeps now, by model. Empty if no pass gave it a share."""
     return {model: share.at(_idle(state, _devices(state, node, model)))
             for model, share in state.floor_shares.of(node).items()}
 
 
 def floor_shares(state: ClusterState, now: float, waiting: Waiting | None = None) -> dict[str, dict[str, FloorShare]]:
-    """What each node of a floor keeps at a moment (seconds since the epoch), by node and model.
+    """Return the shares of each node at ``now`` (seconds since the epoch), by node and model.
 
-    ``waiting`` gives the models that somebody waits for, and how many of each the largest ask is; it is asked where a
-    fabric may have too few for that beside the floors.
+    ``waiting`` returns the models that pods wait for, with the largest number that a pod requests.
+    It is called only if a fabric may have too few devices for the pod beside the minimums.
     """
     found: dict[str, dict[str, FloorShare]] = {}
     for name in dict.fromkeys(floor.model for floor in state.settings.floors):
@@ -58,16 +59,16 @@ def floor_shares(state: ClusterState, now: float, waiting: Waiting | None = None
 
 
 def _available(state: ClusterState, model: DeviceModel, snapshot: FabricSnapshot, wishes: Wishes) -> dict[int, int]:
-    """By fabric, how many free devices nobody waits for with a node."""
+    """Return by fabric how many free devices are not wanted by claims with a node."""
     return {fabric: left(state, model, fabric, snapshot) - placements(state, model, fabric, snapshot).total()
             for fabric in {place.fabric for _idle, places in wishes for place in places}}
 
 
 def _contested(state: ClusterState, model: str, wishes: Wishes, available: Mapping[int, int],
                waiting: Waiting) -> set[int]:
-    """Fabrics that have too few beside the floors for a pod that waits.
+    """Return the fabrics that have too few devices beside the minimums for a waiting pod.
 
-    Idle devices count as free ones, so that the answer stays the same while a floor's devices go back.
+    Idle devices count as free, so that the answer does not change while they are returned.
     """
     beside = Counter({fabric: n - sum(idle for idle, _places in wishes) for fabric, n in available.items()})
     for place in {place.node: place for _idle, places in wishes for place in places}.values():
@@ -84,7 +85,8 @@ def _places(state: ClusterState, floor: Floor, model: DeviceModel, now: float) -
 
 
 def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now: float) -> Place:
-    """A node that no pod may go to gets nothing, nor one where the model cannot be attached now."""
+    """Return a node for ``shares``. It has no room if no pod may run there or the model cannot be
+    attached."""
     name = raw["metadata"]["name"]
     devices = _devices(state, name, model.cdi_model_name)
     closed = (raw["spec"].get("unschedulable") or not nodes.ready(raw) or state.hands.missing(name)
@@ -96,7 +98,8 @@ def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now:
 
 
 def _bar_room(state: ClusterState, node: str, model: DeviceModel) -> int | None:
-    """For how many more devices of a model there is room for memory windows; None where nobody knows."""
+    """Return for how many more devices of a model there is room for memory windows, or None if
+    unknown."""
     places = state.hands.places(node)
     if BAR_ROOM not in places:
         return None

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which models pods wait for that have no node, and how many: nobody keeps a device from them."""
+"""Find the models and numbers of devices that pods without a node wait for.
+
+Idle devices are not kept from these pods.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,18 @@ from ..state.cluster_state import ClusterState, Json
 
 
 class WaitingModels:
-    """Keeps the answers of selectors as long as the DeviceClasses are the same. For one thread at a time."""
+    """Reader of waiting pods. For one thread at a time.
+
+    It caches the results of selectors as long as the DeviceClasses are the same.
+    """
 
     def __init__(self) -> None:
         self._reader: RequestReader | None = None
 
     def read(self, state: ClusterState) -> Counter[str]:
-        """By model, how many of it the largest pod may need that has no node, and for which no node was chosen.
+        """Return by model the largest number that a pod without a node or reservation may need.
 
-        A request that is not understood may be for all that a node takes of any model.
+        A request that is not understood may need all devices that a node takes, of any model.
         """
         reader, found = self._reader_of(state), Counter[str]()
         every = Counter({model.cdi_model_name: state.settings.max_devices_per_node for model in state.settings.models})
@@ -52,12 +58,13 @@ def _of_pod(state: ClusterState, reader: RequestReader, raw: Json, served: dict[
             every: Counter[str]) -> Counter[str]:
     try:
         return sum((_of_request(reader, each, every) for each in _requests(state, raw, served)), Counter[str]())
-    except Exception:  # whatever a tenant wrote: it waits all the same
+    except Exception:  # a pod that cannot be read waits all the same
         return every
 
 
 def _requests(state: ClusterState, raw: Json, served: dict[str, str]) -> Iterator[Json]:
-    """Requests of its claims that are not allocated, and of the claim that the scheduler will make for it."""
+    """Yield the requests of a pod's unallocated claims, and of the claim that the scheduler will
+    make for it."""
     of_pod = state.claims_by_entry(raw)
     made = special_claim(GatedPod(raw, of_pod, parse_time(raw["metadata"].get("creationTimestamp"))), served)
     for claim in (*(c for c in of_pod.values() if c), *([made] if made and "" not in of_pod else ())):
@@ -66,7 +73,7 @@ def _requests(state: ClusterState, raw: Json, served: dict[str, str]) -> Iterato
 
 
 def _of_request(reader: RequestReader, request: Json, every: Counter[str]) -> Counter[str]:
-    """A DeviceClass that does not exist is served by nobody."""
+    """Return the devices that a request may need. A missing DeviceClass has no devices."""
     listed = [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
     found = Counter[str]()
     for each in listed:

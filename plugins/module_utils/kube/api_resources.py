@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where each kind of object lives in the Kubernetes API: one table instead of discovery calls."""
+"""The place of each kind of object in the Kubernetes API: one table instead of discovery calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """One API resource; ``group_version`` is ``v1`` or ``group/version``."""
+    """One API resource. ``group_version`` is ``v1`` or ``group/version``."""
 
     group_version: str
     plural: str
@@ -25,10 +25,10 @@ class ApiResource:
     def path(
         self, name: str | None = None, namespace: str | None = None, subresource: str | None = None
     ) -> str:
-        """URL path of the collection (no ``name``) or of one object.
+        """Return the URL path of the collection (no ``name``) or of one object.
 
-        A namespaced collection without ``namespace`` is the collection of all namespaces.
-        Raises ValueError for a combination that the API does not have.
+        A namespaced collection without ``namespace`` is the collection of all namespaces. Raise
+        ValueError for a combination that the API does not have.
         """
         if name is not None and not name:
             raise ValueError(f"the name of a {self.kind} must not be empty")

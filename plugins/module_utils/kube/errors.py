@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong between us and the Kubernetes API server: callers decide by class, never by text."""
+"""Errors between this process and the Kubernetes API server. Callers decide by class, never by
+text.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """An answer other than 2xx, or none at all.
+    """An answer other than 2xx, or no answer.
 
-    ``status`` is the HTTP code (0: there was no answer), ``reason`` the ``reason`` of the
-    ``metav1.Status`` (CamelCase), ``message`` one sentence without secrets.
+    ``status``: HTTP code, 0 without an answer. ``reason``: ``reason`` of the ``metav1.Status``
+    (CamelCase). ``message``: one sentence without secrets.
     """
 
     retry_after: float | None = None
-    """Seconds after which the server wants to be asked again, when it said so."""
+    """Seconds after which the server wants the next request, None if it does not say."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -26,19 +28,19 @@ class ApiError(Exception):
         self.message = message
 
     def reword(self, message: str) -> None:
-        """Say it in a clearer sentence."""
+        """Replace the message by a clearer sentence."""
         self.message = message
         self.args = (message,)
 
 
 class NotFound(ApiError):
-    """404: the API server serves the resource, and says by name that the object is absent."""
+    """404: the API server serves the resource, and names the object that is absent."""
 
 
 class NotServed(ApiError):
     """404 without the name of an object. It does not prove that an object is absent.
 
-    The API server does not serve the resource, or a load balancer or proxy answered in its place.
+    The API server does not serve the resource, or a load balancer or proxy answered instead.
     """
 
 
@@ -47,11 +49,13 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409: a precondition (resourceVersion, uid, field ownership) did not hold; also 422 for another uid."""
+    """409: a precondition (resourceVersion, UID, field ownership) is not met. Also 422 for another
+    UID.
+    """
 
 
 class TooNew(ApiError):
-    """504: the server's newest resourceVersion is older than the one that was asked for."""
+    """504: the server's newest resourceVersion is older than the requested one."""
 
 
 class Unauthorized(ApiError):
@@ -67,21 +71,24 @@ class Invalid(ApiError):
 
 
 class Gone(ApiError):
-    """410: the resourceVersion or the continue token is too old; list again."""
+    """410: the resourceVersion or the continue token is too old. List again."""
 
 
 class TooManyRequests(ApiError):
-    """429 that outlasted our retries."""
+    """429 even after the retries."""
 
     retry_after = 1.0
 
 
 class Unavailable(ApiError):
-    """503 that outlasted our retries."""
+    """503 even after the retries."""
 
 
 class Unreachable(ApiError):
-    """No answer. ``sent`` tells whether the server may have processed the request."""
+    """No answer. ``sent``: whether the server may have processed the request.
+
+    ``permanent``: whether a repetition is useless.
+    """
 
     def __init__(self, message: str, *, sent: bool = False, permanent: bool = False) -> None:
         super().__init__(0, "Unreachable", message)
@@ -90,14 +97,16 @@ class Unreachable(ApiError):
 
 
 class NotLeading(ApiError):
-    """This process no longer leads, so nothing was sent."""
+    """This process is not the leader any more, so nothing was sent."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "NotLeading", message)
 
 
 class BadKubeconfig(ApiError):
-    """The connection settings are unusable; names the file (or argument), the field and what is allowed."""
+    """The connection settings are unusable. The message has the file or argument, the field and the
+    allowed values.
+    """
 
     def __init__(self, source: str, field: str, problem: str) -> None:
         where = f"{source}: {field}" if field else source
@@ -129,7 +138,10 @@ _TOO_NEW = "ResourceVersionTooLarge"
 
 
 def from_response(status: int, body: bytes, request: str) -> ApiError:
-    """The error for an HTTP answer; ``request`` (``GET /api/v1/nodes``) is the subject where the answer has none."""
+    """Return the error for an HTTP answer.
+
+    ``request`` (``GET /api/v1/nodes``): subject of the message if the answer has none.
+    """
     try:
         parsed = json.loads(body)
     except ValueError:
@@ -140,7 +152,7 @@ def from_response(status: int, body: bytes, request: str) -> ApiError:
 
 
 def from_status(body: dict[str, Any], status: int = 0, request: str = "") -> ApiError:
-    """The error for a ``metav1.Status``, as a body or inside a watch ERROR event."""
+    """Return the error for a ``metav1.Status``, from a body or from a watch ERROR event."""
     code = int(body.get("code") or status)
     reason = str(body.get("reason") or "")
     message = str(body.get("message") or f"{request}: HTTP {code} {reason}".strip())
@@ -164,7 +176,7 @@ def _from_text(status: int, body: bytes, request: str) -> ApiError:
 
 def _by_cause(details: dict[str, Any]) -> type[ApiError] | None:
     causes = details.get("causes") or []
-    # A patch whose metadata.uid is not the object's is answered as a change of an immutable field (422).
+    # If metadata.uid of a patch is not the object's, the answer is 422, as for an immutable field.
     if any(cause.get("field") == "metadata.uid" for cause in causes):
         return Conflict
     return TooNew if any(cause.get("reason") == _TOO_NEW for cause in causes) else None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells users what happens, as core/v1 Events on their own objects, and never holds up the one who tells."""
+"""Publish core/v1 Events on the objects of users, without delaying the caller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .times import format_time
 _SAME_WITHIN = 600.0
 REMEMBERED = 4096
 QUEUED = 4096
-# Events must not compete with what people wait for: seconds between two of them, and from the telling to the sending.
+# Events must not compete with requests that pods wait for. Seconds between two events, and from the
+# call to the sending.
 PACE, DELAY = 0.1, 0.5
 _MESSAGE_LIMIT = 1024
 _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion", "fieldPath")
@@ -47,13 +48,15 @@ class _Told:
     moment: float
 
     def key(self) -> bytes:
-        """A digest: thousands of events are remembered, and their texts would be most of what that takes."""
+        """Return a digest. The texts of thousands of remembered events would take most of the
+        memory.
+        """
         subject = tuple(self.regarding.get(name) for name in ("kind", "namespace", "name", "uid"))
         return blake2b(repr((*subject, self.reason, self.message, self.type_)).encode(), digest_size=16).digest()
 
 
 def reference(obj: Object) -> Object:
-    """The ObjectReference of a whole object; an ObjectReference is returned as it is."""
+    """Return the ObjectReference of a whole object. An ObjectReference is returned unchanged."""
     if "metadata" not in obj:
         return {name: obj[name] for name in _REFERENCE if obj.get(name)}
     source = {**obj["metadata"], "apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
@@ -63,11 +66,11 @@ def reference(obj: Object) -> Object:
 class Recorder:
     """Sends core/v1 Events in one daemon thread, as client-go's EventRecorder.
 
-    ``component`` and ``instance`` become the event's reporting component and instance. ``delay``: seconds from the
-    telling to the sending; ``pace``: seconds between two events. ``clock`` gives seconds since the epoch.
-
-    A full queue drops the event (``dropped`` counts), a refusal by the API server too (``failed``); neither
-    raises. The same event within ten minutes raises the count of the one that is there already.
+    ``component``, ``instance``: reporting component and instance of the events. ``delay``: seconds
+    from the call to the sending. ``pace``: seconds between two events. ``clock``: returns epoch
+    seconds. If the queue is full, the event is dropped (counted in ``dropped``). If the API server
+    refuses it, it is lost (counted in ``failed``). Neither raises. The same event within ten
+    minutes raises the count of the existing event.
     """
 
     def __init__(
@@ -102,11 +105,11 @@ class Recorder:
         type_: str = "Normal",
         related: Object | None = None,
     ) -> None:
-        """Queue one event. Returns at once and never raises.
+        """Queue one event. Return at once and never raise.
 
-        ``regarding`` and ``related`` are whole objects or ObjectReferences; the event goes to the namespace of
-        ``regarding``. ``reason`` is one word in CamelCase, ``message`` a sentence of which 1024 characters are kept,
-        ``type_`` Normal or Warning.
+        ``regarding``, ``related``: whole objects or ObjectReferences. The event goes to the
+        namespace of ``regarding``. ``reason``: one word in CamelCase. ``message``: a sentence of
+        which 1024 characters are kept. ``type_``: Normal or Warning.
         """
         about = reference(related) if related else None
         told = _Told(reference(regarding), reason, message[:_MESSAGE_LIMIT], type_, about, self._clock())
@@ -119,16 +122,20 @@ class Recorder:
 
     @property
     def remembered(self) -> int:
-        """How many events a repeat would be counted on."""
+        """Return how many events are remembered to count repetitions."""
         return len(self._sent)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait until everything queued so far was sent; False when ``timeout`` seconds did not suffice."""
+        """Wait until everything queued is sent. Return False if ``timeout`` seconds were not
+        enough.
+        """
         with self._changed:
             return self._changed.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Send what is queued, then end the thread; False when it was not done in time."""
+        """Send the queued events, then end the thread. Return False if ``timeout`` seconds were not
+        enough.
+        """
         self._closing_soon.set()
         done = self.flush(timeout)
         with self._changed:
@@ -175,7 +182,7 @@ class Recorder:
         self._sent[key] = self._create(told)
 
     def _forget(self, now: float) -> None:
-        # The one that was told longest ago comes first.
+        # The event that was repeated longest ago is the first.
         while self._sent:
             key, oldest = next(iter(self._sent.items()))
             if len(self._sent) < REMEMBERED and now - oldest.last < _SAME_WITHIN:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads all that is in a namespace, of whatever kind the API server knows."""
+"""Read all objects in a namespace, of every kind that the API server serves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .objects.leftovers import PASSING_KINDS, Own, left_over, outside_owners
 
 
 class NamespaceContents:
-    """One look at what the API server serves; each ``left`` reads the objects anew. Raises Unreachable."""
+    """Discovers the served kinds once. Each ``left`` reads the objects again. Raise Unreachable."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -22,7 +22,10 @@ class NamespaceContents:
         self._kinds = {(kind.group_version, kind.kind): (kind, verbs) for kind, verbs in self._discovered()}
 
     def left(self, namespace: str, own: Own) -> list[str]:
-        """What keeps the namespace, as kind and name; a kind that cannot be read counts, since it may hold anything."""
+        """Return the objects that keep the namespace, as kind and name.
+
+        A kind that cannot be read is in the result too, since it may have any objects.
+        """
         unread = list(self._unread)
         found: list[Object] = []
         for kind in self._listed():
@@ -35,7 +38,11 @@ class NamespaceContents:
         return left_over(found, own, self._outliving(found)) + unread
 
     def _listed(self) -> Iterator[ApiResource]:
-        """Kinds to look at, each in one version. What cannot be deleted one by one is only a view of something else."""
+        """Yield the kinds to read, each in one version.
+
+        Kinds with objects that cannot be deleted one by one are left out, because they are only
+        views of other objects.
+        """
         seen: set[tuple[str, str]] = set()
         for kind, verbs in self._kinds.values():
             name = (kind.group_version.rpartition("/")[0], kind.plural)
@@ -44,7 +51,7 @@ class NamespaceContents:
                 yield kind
 
     def _outliving(self, found: list[Object]) -> set[str]:
-        """Of the owners outside of the namespace those that are alive, and so keep what they own."""
+        """Return the UIDs of live owners outside the namespace, which keep their objects alive."""
         return {ref["uid"] for ref in outside_owners(found) if self._alive(ref)}
 
     def _alive(self, ref: Object) -> bool:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""RFC 3339 times as Kubernetes writes them (``metav1.Time``: seconds, ``metav1.MicroTime``: microseconds)."""
+"""RFC 3339 times as Kubernetes writes them (``metav1.Time``: seconds, ``metav1.MicroTime``:
+microseconds).
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,20 @@ from datetime import UTC, datetime
 
 
 def format_time(moment: float) -> str:
-    """``metav1.Time`` of seconds since the epoch: ``2026-01-02T03:04:05Z``."""
+    """Return epoch seconds as ``metav1.Time``: ``2026-01-02T03:04:05Z``."""
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(moment: float) -> str:
-    """``metav1.MicroTime`` of seconds since the epoch: ``2026-01-02T03:04:05.000000Z``."""
+    """Return epoch seconds as ``metav1.MicroTime``: ``2026-01-02T03:04:05.000000Z``."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str | None) -> float:
-    """Seconds since the epoch of either form; 0.0 for an absent or unreadable time: a bad object stops nobody."""
+    """Return the epoch seconds of either form.
+
+    Return 0.0 for an absent or invalid time, so that an invalid object stops no caller.
+    """
     try:
         moment = datetime.fromisoformat(text or "")
     except (TypeError, ValueError):

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the API server is and how to prove who we are, from the sources that kubectl and client-go use."""
+"""Find the API server and the credentials for it, from the sources that kubectl and client-go use.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Everything a Client needs; ``ca``, ``client_cert`` and ``client_key`` are PEM text.
+    """Everything that a Client needs. ``ca``, ``client_cert`` and ``client_key`` are PEM text.
 
-    ``namespace`` is the default namespace of the context or of the service account.
+    ``namespace``: default namespace of the context or of the service account.
     """
 
     server: str
@@ -52,11 +53,12 @@ class Connection:
         environ: Mapping[str, str] | None = None,
         service_account: str = _SERVICE_ACCOUNT,
     ) -> Connection:
-        """The connection for the given arguments; what is given wins over what is found.
+        """Return the connection for the arguments. They override all values that are found
+        elsewhere.
 
-        Order of sources: ``given.host``, ``kubeconfig`` (path, several joined by ``os.pathsep``, or a mapping) with
-        its ``context``, the variable KUBECONFIG of ``environ``, then ~/.kube/config, then the pod's service account
-        (a folder). Raises BadKubeconfig.
+        Order of sources: ``given.host``, ``kubeconfig`` (path, several joined by ``os.pathsep``, or
+        a mapping) with its ``context``, the variable KUBECONFIG of ``environ``, then
+        ~/.kube/config, then the pod's service account (a folder). Raise BadKubeconfig.
         """
         env = os.environ if environ is None else environ
         given = given or ConnectionOptions()
@@ -68,15 +70,19 @@ class Connection:
         return replace(base, impersonation=changed, **given.changes())
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """One context for all connections; None for plain http. Raises BadKubeconfig for unusable PEM."""
+        """Return one context for all connections, None for plain HTTP. Raise BadKubeconfig for
+        unusable PEM.
+        """
         if not self.server.startswith("https:"):
             return None
         return tls.context(self.source, self.ca, self.client_cert, self.client_key, self.verify)
 
     def proxy(self) -> Proxy | None:
-        """The proxy that ``proxy_url`` or the environment names for the server. Raises BadKubeconfig.
+        """Return the proxy for the server from ``proxy_url`` or the environment. Raise
+        BadKubeconfig.
 
-        ``no_proxy`` counts for both: hosts, domains, addresses and ranges that are reached directly.
+        ``no_proxy`` applies to both: hosts, domains, addresses and ranges that are reached
+        directly.
         """
         if self.no_proxy and bypassed(self.server, self.no_proxy):
             return None
@@ -106,7 +112,8 @@ def _from_sources(
 
 
 def _refuse_content(kubeconfig: object) -> None:
-    """What is no path may be secret, so it is not shown."""
+    """Raise for a value that is not a path. The message does not show it, since it may be secret.
+    """
     if not isinstance(kubeconfig, str):
         problem = f"must be a path or a mapping, not {type(kubeconfig).__name__}"
     elif "\n" in kubeconfig or kubeconfig.lstrip().startswith("{"):
@@ -119,7 +126,7 @@ def _refuse_content(kubeconfig: object) -> None:
 def _found_files(env: Mapping[str, str]) -> list[str]:
     named = [os.path.expanduser(path) for path in env.get("KUBECONFIG", "").split(os.pathsep) if path]
     if named:
-        # kubectl skips absent files of the list, but a list without any file is a mistake worth naming.
+        # kubectl skips absent files of the list. If all files are absent, the error names them.
         return [path for path in named if os.path.exists(path)] or named
     default = os.path.join(env.get("HOME") or os.path.expanduser("~"), ".kube", "config")
     return [default] if os.path.exists(default) else []
@@ -177,7 +184,7 @@ def _from_library(
     made = Entry(user.source, user.label, os.curdir, {"cert": settings.cert_file, "key": settings.key_file})
     authorization = LibraryAuthorization(settings)
     if authorization() is None and not settings.cert_file:
-        # The library writes the cause to its log and goes on without credentials.
+        # The library logs the cause and continues without credentials.
         raise user.bad(kind, "gave no credentials")
     return replace(
         base, authorization=authorization, client_cert=made.pem("cert"), client_key=made.pem("key")

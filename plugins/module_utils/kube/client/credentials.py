@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a request proves who we are: each source answers with the value of the Authorization header."""
+"""Credentials of requests: each source returns the value of the Authorization header."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TOKEN_FILE_TTL = 60.0
 
 
 class Authorization(Protocol):
-    """Called before each request; ``refresh`` asks for a newer value after a 401."""
+    """Called before each request. ``refresh`` requests a newer value after a 401."""
 
     def __call__(self, refresh: bool = False) -> str | None:
-        """The header's value, or None for no header."""
+        """Return the header's value, or None for no header."""
 
 
 class Fixed:
@@ -30,25 +30,25 @@ class Fixed:
         self._value = value
 
     def __call__(self, refresh: bool = False) -> str | None:
-        """The same value each time."""
+        """Return the same value each time."""
         return self._value
 
     @classmethod
     def bearer(cls, token: str) -> Fixed:
-        """A token that is known and stays."""
+        """Return a fixed token."""
         return cls(f"Bearer {token.strip()}")
 
     @classmethod
     def basic(cls, username: str, password: str) -> Fixed:
-        """A name and password, for proxies that ask for them."""
+        """Return a name and password, for HTTP Basic authentication."""
         return cls("Basic " + base64.b64encode(f"{username}:{password}".encode()).decode())
 
 
 class TokenFile:
-    """A token that somebody else rotates (kubelet's projected service account token).
+    """A token in a file that another program rotates (kubelet's projected service account token).
 
-    Read again once it is a minute old and on a 401; an unreadable file keeps the last token,
-    as client-go does. Raises BadKubeconfig when the first read fails.
+    The file is read again when the token is a minute old, and after a 401. If the file cannot be
+    read, the last token stays, as in client-go. Raise BadKubeconfig if the first read fails.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TokenFile:
         self._read_at = clock()
 
     def __call__(self, refresh: bool = False) -> str | None:
-        """The newest token that could be read."""
+        """Return the newest token that could be read."""
         if not refresh and self._clock() - self._read_at < TOKEN_FILE_TTL:
             return self._value
         with self._lock:
@@ -93,14 +93,15 @@ class TokenFile:
 
 
 class LibraryAuthorization:
-    """Credentials of an exec or auth-provider user, kept fresh by the ``kubernetes`` Python library."""
+    """Credentials of an exec or auth-provider user, renewed by the ``kubernetes`` Python library.
+    """
 
     def __init__(self, configuration: Any) -> None:
         self._configuration = configuration
         self._lock = threading.Lock()
 
     def __call__(self, refresh: bool = False) -> str | None:
-        """What the library has; it runs the plugin again when that has expired."""
+        """Return the library's credentials. It runs the plugin again after they expired."""
         with self._lock:
             for name in ("BearerToken", "authorization"):
                 value = self._configuration.get_api_key_with_prefix(name)

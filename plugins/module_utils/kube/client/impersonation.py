@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In whose name requests are made, where it is not one's own (kubectl ``--as``, a kubeconfig's ``as``).
+"""Impersonation: the user in the name of which requests are made (kubectl ``--as``, a kubeconfig's
+``as``).
 
 Source: kubernetes/client-go, transport/round_trippers.go (``impersonatingRoundTripper``).
 """
@@ -17,13 +18,15 @@ from urllib.parse import quote
 from .kubeconfig import Entry
 
 _TEXT = re.compile(r"[^\x00-\x1f\x7f]+")
-# Letters, digits and these may stand in the name of a header.
+# Besides letters and digits, these characters may be in the name of a header.
 _TOKEN = "!#$&'*+-.^_`|~"
 
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """A user, with groups, uid and further attributes (name and value); the API server says whether we may."""
+    """A user, with groups, UID and further attributes (name and value). The API server decides
+    whether it is allowed.
+    """
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -32,7 +35,7 @@ class Impersonation:
 
     @classmethod
     def of_user(cls, entry: Entry) -> Impersonation:
-        """What a kubeconfig's user says. Raises BadKubeconfig."""
+        """Read the impersonation of a kubeconfig's user. Raise BadKubeconfig."""
         one = {name: _texts(entry, name, [text] if (text := entry.text(name)) else []) for name in ("as", "as-uid")}
         groups = _texts(entry, "as-groups", entry.values.get("as-groups"))
         found = cls("".join(one["as"]), tuple(groups), "".join(one["as-uid"]), tuple(_pairs(entry)))
@@ -41,7 +44,11 @@ class Impersonation:
         return found
 
     def changed(self, user: str | None, groups: Iterable[str] | None) -> Impersonation:
-        """As the options ``impersonate_user`` and ``impersonate_groups`` want it. Raises BadKubeconfig."""
+        """Return the impersonation with the options ``impersonate_user`` and ``impersonate_groups``
+        applied.
+
+        Raise BadKubeconfig.
+        """
         entry = Entry("arguments", "connection", "", {})
         found = Impersonation(_texts(entry, "impersonate_user", [user])[0]) if user else self
         if groups:
@@ -51,11 +58,13 @@ class Impersonation:
         return found
 
     def headers(self) -> list[tuple[str, str]]:
-        """Headers of each request, one for each group and attribute; none for oneself."""
+        """Return the headers of each request, one for each group and attribute, none without
+        impersonation.
+        """
         found = [("Impersonate-User", self.user), ("Impersonate-Uid", self.uid)]
         found += [("Impersonate-Group", group) for group in self.groups]
         found += [(f"Impersonate-Extra-{quote(name.lower(), safe=_TOKEN)}", value) for name, value in self.extra]
-        # A header holds bytes, which the API server reads as UTF-8.
+        # A header has bytes, which the API server reads as UTF-8.
         return [(name, value.encode().decode("latin-1")) for name, value in found if value]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads kubeconfig files by kubectl's rules, and says which file and which field is wrong when one is."""
+"""Read kubeconfig files by kubectl's rules. Errors name the file and the field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _LISTS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One named cluster, user or context with the file it came from (relative paths start there)."""
+    """One named cluster, user or context with its file. Relative paths start in the folder of the
+    file.
+    """
 
     source: str
     label: str
@@ -35,7 +37,7 @@ class Entry:
     values: Mapping[str, Any]
 
     def text(self, field: str) -> str | None:
-        """A string field; None when absent or empty."""
+        """Return a string field, None if absent or empty."""
         value = self.values.get(field)
         if value is None or value == "":
             return None
@@ -44,19 +46,20 @@ class Entry:
         return value
 
     def flag(self, field: str) -> bool:
-        """A boolean field; False when absent."""
+        """Return a boolean field, False if absent."""
         value = self.values.get(field, False)
         if not isinstance(value, bool):
             raise self.bad(field, f"must be true or false, not {value!r}")
         return value
 
     def file(self, field: str) -> str | None:
-        """A path field, made absolute against the kubeconfig's own folder."""
+        """Return a path field as an absolute path, relative to the kubeconfig's own folder."""
         value = self.text(field)
         return os.path.join(self.folder, os.path.expanduser(value)) if value else None
 
     def pem(self, field: str) -> str | None:
-        """PEM text from ``<field>-data`` (base64; it wins) or from the file that ``field`` names."""
+        """Return PEM text from ``<field>-data`` (base64), else from the file that ``field`` names.
+        """
         encoded = self.text(f"{field}-data")
         if encoded is not None:
             return self._decoded(f"{field}-data", encoded)
@@ -64,7 +67,7 @@ class Entry:
         return self._content(field, path) if path else None
 
     def url(self, field: str) -> str:
-        """The URL of a server, as https where no scheme is given."""
+        """Return the URL of a server. The default scheme is https."""
         text = self.text(field)
         if text is None:
             raise self.bad(field, "is missing")
@@ -79,7 +82,7 @@ class Entry:
         return url.rstrip("/")
 
     def bad(self, field: str, problem: str) -> BadKubeconfig:
-        """The error for one of this entry's fields."""
+        """Return the error for one of this entry's fields."""
         return BadKubeconfig(self.source, f"{self.label}.{field}" if field else self.label, problem)
 
     def _decoded(self, field: str, encoded: str) -> str:
@@ -103,10 +106,12 @@ class Entry:
 
 
 class Kubeconfig:
-    """The merge of one or more kubeconfig files: the first file to name a thing wins."""
+    """The merge of one or more kubeconfig files. The first file that names an entry wins."""
 
     def __init__(self, documents: Iterable[tuple[str, str, Any]]) -> None:
-        """``documents``: (file name for messages, folder for relative paths, decoded content)."""
+        """Merge ``documents``: (file name for messages, folder for relative paths, decoded
+        content).
+        """
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in _LISTS}
         self._current: str | None = None
         self._sources: list[str] = []
@@ -115,11 +120,11 @@ class Kubeconfig:
 
     @classmethod
     def read(cls, paths: Iterable[str]) -> Kubeconfig:
-        """From files. Raises BadKubeconfig."""
+        """Read files. Raise BadKubeconfig."""
         return cls((path, os.path.dirname(os.path.abspath(path)), _parse(path)) for path in paths)
 
     def select(self, context: str | None = None) -> tuple[Entry, Entry, Entry]:
-        """(context, cluster, user) of the named context or of ``current-context``."""
+        """Return (context, cluster, user) of the named context or of ``current-context``."""
         name = context or self._current
         if not name:
             raise BadKubeconfig(self.sources, "current-context", "is not set and no context was asked for")
@@ -132,7 +137,7 @@ class Kubeconfig:
 
     @property
     def sources(self) -> str:
-        """The files, for messages."""
+        """Return the files, for messages."""
         return os.pathsep.join(self._sources)
 
     def _required(self, entry: Entry, field: str) -> str:
@@ -184,6 +189,6 @@ def _parse(path: str) -> Any:
 
 
 def _position(problem: Exception) -> str:
-    # The parser's own text quotes the line, which may hold a secret.
+    # The parser's own message quotes the line, which may be secret.
     mark = getattr(problem, "problem_mark", None)
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON of the API server without ``metadata.managedFields``: often half of an object, and nobody here reads it.
+"""Decode JSON of the API server without ``metadata.managedFields``, which is unused and often half
+of an object.
 
-Making Python objects of it is what costs, so it is cut out of the text. The cut is made only where the text proves
-where the list ends; elsewhere the field is decoded like any other.
+Decoding it to Python objects is expensive, so it is cut out of the text. The cut is made only if
+the text proves where the list ends. Otherwise the field is decoded like any other.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-# A quote without a backslash before it, a name, a colon: in JSON that is a key, never a part of a value.
+# A quote without a backslash before it, a name and a colon are a key in JSON, never a part of a
+# value.
 _KEY = b'"managedFields":[{'
 _MARK = b'"fieldsType":"FieldsV1"'
 
 
 def loads(text: bytes) -> Any:
-    """The value. Raises ValueError."""
+    """Return the decoded value. Raise ValueError."""
     return json.loads(without_managed_fields(text).decode())
 
 
 def loads_lines(lines: list[bytes]) -> Iterable[Any]:
-    """The value of each line, all decoded in one go where all are good. Raises ValueError at the first bad one."""
+    """Return the value of each line. Decode all lines at once if all are valid.
+
+    Raise ValueError at the first invalid line.
+    """
     stripped = [without_managed_fields(line) for line in lines]
     try:
         values = json.loads((b"[%s]" % b",".join(stripped)).decode())
@@ -34,7 +39,7 @@ def loads_lines(lines: list[bytes]) -> Iterable[Any]:
 
 
 def without_managed_fields(text: bytes) -> bytes:
-    """The same JSON without the lists of managed fields that can be told apart surely."""
+    """Return the same JSON without the lists of managed fields with a certain end."""
     at = text.find(_KEY)
     if at < 0:
         return text
@@ -52,11 +57,12 @@ def without_managed_fields(text: bytes) -> bytes:
 
 
 def _end(text: bytes, at: int) -> int:
-    """Where the list that begins after ``at`` ends, 0 when that is not certain."""
+    """Return the end of the list that begins after ``at``, 0 if it is not certain."""
     end = text.find(b"}]", at) + 2
     if end < 2 or text.find(_MARK, at, end) < 0:
         return 0
-    # One bracket opened in all, and no string open at its end: the closing one belongs to it.
+    # Only one bracket is opened, and no string is open at its end. The closing bracket belongs to
+    # it.
     escaped = text.count(b'\\"', at, end)
     open_string = (text.count(b'"', at, end) - escaped) % 2
     certain = text.count(b"[", at, end) == 1 and text.count(b"\\", at, end) == escaped

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One object brought to a wanted spec, with the API server's own word on what a change would give.
+"""Change one object to a wanted spec, and show the change by the API server's own answer.
 
-Check mode sends the same request as a dry run: defaults, validation and admission are those of the real one.
+Check mode sends the same request as a dry run, so defaults, validation and admission are those of a
+real request.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ DRY_RUN = {"dryRun": "All"}
 
 
 class NotReached(ApiError):
-    """An object did not get where it was waited for; the message says how far it came."""
+    """An object did not reach the awaited state. The message says how far it came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An object before and after; None: there was none, or there is none."""
+    """An object before and after a change. None stands for no object."""
 
     before: Object | None
     after: Object | None
 
     @property
     def changed(self) -> bool:
-        """Whether the API server made it something else."""
+        """Return whether the API server changed the object."""
         return bool(_kept(self.before) != _kept(self.after))
 
     def diff(self, shown: Callable[[Object], t.Any]) -> dict[str, t.Any]:
-        """Both sides as the user sees them."""
+        """Return both sides as the user sees them."""
         return {"before": shown(self.before) if self.before else {}, "after": shown(self.after) if self.after else {}}
 
 
 def _kept(obj: Object | None) -> t.Any:
-    """What a user may have asked for; the rest of the metadata is the API server's bookkeeping."""
+    """Return the fields that a user can set, without the API server's own metadata."""
     if obj is None:
         return None
     meta = obj.get("metadata") or {}
@@ -60,14 +61,16 @@ class ObjectApplier:
     dry: bool = False
 
     def find(self, name: str, namespace: str | None = None) -> Object | None:
-        """The object, None when there is none."""
+        """Return the object, None if there is none."""
         try:
             return self.client.get(self.resource, name, namespace)
         except NotFound:
             return None
 
     def have(self, name: str, body: Object, patch: Mapping[str, t.Any]) -> Change:
-        """Create with ``body``, or merge ``patch`` into what there is, if that is not in it already."""
+        """Create the object with ``body``, or merge ``patch`` into the existing object if it lacks
+        a part of it.
+        """
         before = self.find(name)
         if before is None:
             return Change(None, self.client.create(self.resource, body, dry_run=self.dry))
@@ -81,7 +84,7 @@ class ObjectApplier:
         return self.client.raw("PATCH", self.resource.path(name), patch, query=DRY_RUN, content_type=MERGE_PATCH)
 
     def have_not(self, name: str) -> Change:
-        """Delete what there is. One that is being deleted already is left to it."""
+        """Delete the object, unless it is absent or already being deleted."""
         before = self.find(name)
         if before is None:
             return Change(None, None)
@@ -92,7 +95,9 @@ class ObjectApplier:
         return Change(before, None)
 
     def apply_status(self, name: str, namespace: str, body: Object, manager: str) -> Object:
-        """Server-side apply on the status; a uid and resourceVersion in ``body`` are preconditions."""
+        """Apply the status (server-side apply). A UID and resourceVersion in ``body`` are
+        preconditions.
+        """
         if not self.dry:
             return self.client.apply(self.resource, name, body, namespace, "status", field_manager=manager)
         query = {"fieldManager": manager, "force": "true", **DRY_RUN}
@@ -101,7 +106,7 @@ class ObjectApplier:
 
     def wait(self, name: str, reached: Callable[[Object | None], bool], seconds: float,
              describe: Callable[[Object | None], str]) -> Object | None:
-        """The object once ``reached`` says so. Raises NotReached."""
+        """Return the object once ``reached`` returns True. Raise NotReached after ``seconds``."""
         deadline = time.monotonic() + seconds
         while not reached(found := self.find(name)):
             if time.monotonic() >= deadline:
@@ -111,7 +116,7 @@ class ObjectApplier:
 
 
 def _holds(have: t.Any, wanted: t.Any) -> bool:
-    """Whether merging ``wanted`` would leave everything as it is."""
+    """Return whether merging ``wanted`` would change nothing."""
     if isinstance(wanted, Mapping):
         return isinstance(have, Mapping) and all(_holds(have.get(key), value) for key, value in wanted.items())
     return bool(have == wanted)

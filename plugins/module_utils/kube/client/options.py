@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a user says of the connection himself, by options or by the variables of kubernetes.core."""
+"""Connection options of the user: module options, or the environment variables of kubernetes.core.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from ..errors import BadKubeconfig
 from .credentials import Fixed, TokenFile
 from .kubeconfig import Entry
 
-# Variables by option; the first that is not blank counts.
-# Source: kubernetes.core, plugins/module_utils/k8s/client.py, _create_auth_spec and _create_headers.
+# Variables by option. The first that is not blank counts.
+# Source: kubernetes.core, ``plugins/module_utils/k8s/client.py``, _create_auth_spec and
+# _create_headers.
 VARIABLES: dict[str, tuple[str, ...]] = {
     "host": ("K8S_AUTH_HOST",),
     "api_key": ("K8S_AUTH_API_KEY",),
@@ -38,12 +40,14 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """What the caller of ``Connection.load`` says itself; None: as it is found.
+    """The arguments of ``Connection.load`` from its caller. None stands for the value that is found
+    elsewhere.
 
-    ``host``: URL of the API server. ``token`` is the text, ``token_file``, ``ca_file``, ``client_cert`` and
-    ``client_key`` are paths, ``ca_data`` is PEM text. ``username`` and ``password``: where there is no token.
-    ``validate_certs``: check the server's certificate. ``proxy``: URL of a proxy. ``no_proxy``: what needs none.
-    ``impersonate_user``, ``impersonate_groups``: in whose name requests are made.
+    ``host``: URL of the API server. ``token``: text. ``token_file``, ``ca_file``, ``client_cert``,
+    ``client_key``: paths. ``ca_data``: PEM text. ``username``, ``password``: used without a token.
+    ``validate_certs``: check the server's certificate. ``proxy``: URL of a proxy. ``no_proxy``:
+    hosts that need no proxy. ``impersonate_user``, ``impersonate_groups``: user and groups in the
+    name of which requests are made.
     """
 
     host: str | None = None
@@ -63,9 +67,10 @@ class ConnectionOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], environ: Mapping[str, str]) -> ConnectionOptions:
-        """From options by their names or aliases, as a module or a rulebook has them, and from variables else.
+        """Read options by name or alias, as a module or a rulebook has them, else environment
+        variables.
 
-        What is None or blank says nothing. Raises BadKubeconfig.
+        A value of None or a blank text is ignored. Raise BadKubeconfig.
         """
         named = {ALIASES.get(name, name): value for name, value in given.items() if not _blank(value)}
         found: dict[str, Any] = {}
@@ -77,16 +82,20 @@ class ConnectionOptions:
 
     @property
     def complete(self) -> bool:
-        """Whether this is where and who, so that no kubeconfig is asked. As kubernetes.core has it."""
+        """Return whether the options have server and credentials, so that no kubeconfig is read.
+
+        As in kubernetes.core.
+        """
         login = self.token or (self.username and self.password) or (self.client_cert and self.client_key)
         return bool(self.host and login)
 
     def server(self) -> str | None:
-        """``host`` as a URL. Raises BadKubeconfig."""
+        """Return ``host`` as a URL. Raise BadKubeconfig."""
         return self._entry().url("host") if self.host else None
 
     def changes(self) -> dict[str, Any]:
-        """The fields of a Connection that are given, but for the impersonation. Raises BadKubeconfig."""
+        """Return the given fields of a Connection, except the impersonation. Raise BadKubeconfig.
+        """
         entry = self._entry()
         found: dict[str, Any] = {
             "server": self.server(), "ca": self.ca_data or entry.pem("ca_file"),
@@ -112,7 +121,7 @@ def _blank(value: Any) -> bool:
 
 def _first(option: str, variables: Sequence[str], given: Mapping[str, Any],
            environ: Mapping[str, str]) -> tuple[str, Any]:
-    """What says the value, by its name for messages, and the value; None when nothing says one."""
+    """Return the name of the source, for messages, and its value, None if no source has a value."""
     if option in given:
         return option, given[option]
     said = ((name, text) for name in variables if (text := environ.get(name, "").strip()))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many requests a process sends to the API server: a token bucket, as client-go's ``flowcontrol``."""
+"""A limit of requests of a process to the API server: a token bucket, as client-go's
+``flowcontrol``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from collections.abc import Callable
 class TokenBucket:
     """``qps`` requests a second, and up to ``burst`` at once after a pause. Thread-safe.
 
-    Who comes first goes first: each request takes a token at once, and waits until it is due. ``clock`` gives seconds.
+    Requests are served in their order: each takes a token at once, and waits until it is due.
+    ``clock`` returns seconds.
+
     Source: ``Reserve`` of ``golang.org/x/time/rate``, which client-go wraps.
     """
 
@@ -23,7 +27,10 @@ class TokenBucket:
         self._tokens, self._at = float(burst), clock()
 
     def reserve(self, longest: float) -> float | None:
-        """Take a token; seconds until it is due. None, and none is taken, when that is more than ``longest``."""
+        """Take a token, and return the seconds until it is due.
+
+        Return None and take no token if that is more than ``longest`` seconds.
+        """
         with self._lock:
             now = self._clock()
             self._tokens = min(float(self.burst), self._tokens + max(0.0, now - self._at) * self.qps)

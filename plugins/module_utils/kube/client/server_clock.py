@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The time at the API server, for what it compares with its own: clocks of hosts may differ by any amount.
+"""The time at the API server, for values that it compares with its own clock. Clocks of hosts may
+differ.
 
-Source: the header ``Date`` (RFC 9110, section 6.6.1) that the API server gives with each answer, in whole seconds.
+Source: the header ``Date`` (RFC 9110, section 6.6.1) in each answer of the API server, in whole
+seconds.
 """
 
 from __future__ import annotations
@@ -13,28 +15,36 @@ import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
-# A second is told by its beginning, so that half of one is added.
+# A date is the beginning of a second. Add half a second.
 HALF = 0.5
-# Dates tell no more than whole seconds. Times that one process writes and reads stay in their order.
+# Dates have whole seconds. Within this tolerance, times that one process writes and reads stay in
+# order.
 TOLERANCE = 1.0
 
 
 def boot_clock() -> float:
-    """Seconds by a clock that nobody sets and that counts on while the machine is suspended, as the servers' do."""
+    """Return seconds by a clock that is never set and that continues while the machine is
+    suspended.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class ServerClock:
-    """Thread-safe. ``wall``: our own clock, in seconds since the epoch. ``steady``: one as ``boot_clock``."""
+    """Estimates the API server's time. Thread-safe.
+
+    ``wall``: local clock in epoch seconds. ``steady``: a clock as ``boot_clock``.
+    """
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = boot_clock) -> None:
         self._wall, self._steady, self._lock = wall, steady, threading.Lock()
         self._said = ""
-        # The server's time less that of the steady clock. Our wall clock may be set between an answer and a request.
+        # The server's time minus that of the steady clock. The local clock may be set between an
+        # answer and a request.
         self._offset: float | None = None
 
     def note(self, date: str | None) -> None:
-        """An answer has just come with this ``Date``; one that is the last one's says nothing new."""
+        """Record the header ``Date`` of an answer that has just come. Ignore the same header again.
+        """
         if not date or date == self._said:
             return
         try:
@@ -45,14 +55,15 @@ class ServerClock:
             steady = self._steady()
             offset = moment + HALF - steady
             self._said = date
-            # Our own clock is taken as long as the dates do not contradict it: it tells more than whole seconds.
+            # Use the local clock as long as the dates do not contradict it, because it is more
+            # precise.
             known = self._wall() - steady if self._offset is None else self._offset
             self._offset = offset if abs(offset - known) > TOLERANCE else known
 
     def now(self) -> float:
-        """Seconds since the epoch at the API server, exact to about two seconds.
+        """Return the API server's time in epoch seconds, exact to about two seconds.
 
-        It is our own time before the API server has answered.
+        Return local time before the first answer.
         """
         with self._lock:
             return self._wall() if self._offset is None else self._steady() + self._offset

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The TLS context of a connection, built once from PEM text that mostly lives inside a kubeconfig."""
+"""The TLS context of a connection, built once from PEM text, mostly of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from ..errors import BadKubeconfig
 def context(
     source: str, ca: str | None, client_cert: str | None, client_key: str | None, verify: bool
 ) -> ssl.SSLContext:
-    """A client context; without ``ca`` it trusts the system's roots. Raises BadKubeconfig naming ``source``."""
+    """Return a client context. Without ``ca`` it trusts the system's roots. Raise BadKubeconfig
+    that names ``source``.
+    """
     with _pair_in_file(client_cert, client_key) as pair:
         try:
             return client_context(ca_pem=ca, certificate_path=pair, verify=verify)
@@ -30,9 +32,10 @@ def context(
 
 @contextlib.contextmanager
 def _pair_in_file(client_cert: str | None, client_key: str | None) -> Iterator[str | None]:
-    """Name of a file with both, since Python's ssl module takes them from a file only; None without a certificate.
+    """Yield the name of a file with certificate and key, None without a certificate.
 
-    A pod has a token, and mostly no place where it could write a file.
+    Python's ssl module reads them only from a file. A pod has a token, and mostly no writable
+    folder.
     """
     if not client_cert:
         yield None

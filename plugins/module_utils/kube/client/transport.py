@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One request to the API server and its answer: credentials, retries, and what a failure means.
+"""One request to the API server and its answer: credentials, retries, and the meaning of a failure.
 
-Everything here is about bytes; objects are the client's business.
+This module handles bytes. The client handles objects.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _THROTTLED_TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits(Timeouts):
-    """Seconds. ``patience`` bounds all tries of one request together, waits included."""
+    """Time limits in seconds. ``patience`` limits all tries of one request together, including
+    waits.
+    """
 
     connect: float = 5.0
     read: float = 30.0
@@ -43,7 +45,10 @@ DEFAULT_LIMITS = Limits()
 
 
 class Transport:
-    """Thread-safe; one TLS context and one pool for the life of a client. Raises BadKubeconfig."""
+    """Sends requests with one TLS context and one pool for the life of a client. Thread-safe.
+
+    Raise BadKubeconfig.
+    """
 
     def __init__(
         self,
@@ -76,13 +81,13 @@ class Transport:
         check: Callable[[], None] | None = None,
         rate: TokenBucket | None = None,
     ) -> Response:
-        """The answer, always a 2xx.
+        """Send a request, and return the answer, which always has a 2xx status.
 
-        Repeats what surely had no effect: a request that was not sent, 429, 503 with Retry-After; and reads. With
-        other credentials after a 401, where there are any. A ``streamed`` one is repeated for nothing else: its
-        caller decides when. ``check`` is called before each try; what it raises is raised, and nothing is sent.
-        Before that each try waits for its turn by ``rate``.
-        Raises ApiError, Unreachable among them.
+        Repeat a request that certainly had no effect: one that was not sent, 429, 503 with
+        Retry-After, and reads. After a 401, repeat with other credentials if there are any. A
+        ``streamed`` request is repeated only after a 401, because its caller decides about other
+        cases. ``rate``: each try waits for its turn. ``check``: called before each try, after that
+        wait. If it raises, nothing is sent. Raise ApiError, also Unreachable.
         """
         limits = limits or self._limits
         deadline = time.monotonic() + limits.patience
@@ -112,7 +117,9 @@ class Transport:
                 raise error
 
     def _await_turn(self, rate: TokenBucket, left: float) -> None:
-        """Until the client's own rate limit lets one more go; raises Unreachable when that is not within ``left``."""
+        """Wait for the turn by the client's own rate limit. Raise Unreachable if it is not within
+        ``left`` seconds.
+        """
         due = rate.reserve(left)
         if due is None:
             raise Unreachable(f"not sent to {self.server}: by our own limit of {rate.qps:g} requests a second "
@@ -121,7 +128,10 @@ class Transport:
             raise Unreachable("the client is closed", permanent=True)
 
     def stream(self, path: str, silence: float) -> HttpConnection:
-        """A connection of its own whose body is read as it is written; ``silence``: longest pause in seconds."""
+        """Return a separate connection with a body that is read as it is written.
+
+        ``silence``: longest pause in seconds.
+        """
         limits = Limits(self._limits.connect, min(self._limits.read, silence))
         connection = self.request("GET", path, limits=limits, streamed=True).stream
         if connection is None:
@@ -130,24 +140,27 @@ class Transport:
         return connection
 
     def warm(self, count: int) -> None:
-        """Have ``count`` idle connections that were used just now. Raises Unreachable."""
+        """Keep ``count`` idle connections that were used just now. Raise Unreachable."""
         try:
             self._http.warm(count, "/version", _headers(self._authorization(), None), self._limits)
         except NoResponse as lost:
             raise self._lost(lost) from None
 
     def close(self) -> None:
-        """Close idle connections and end waits between tries; requests under way finish."""
+        """Close idle connections and end waits between tries. Requests in flight finish."""
         self._closed.set()
         self._http.close()
 
     @property
     def closed(self) -> bool:
-        """Whether close() was called."""
+        """Return whether ``close()`` was called."""
         return self._closed.is_set()
 
     def unreachable(self, problem: BaseException) -> Unreachable:
-        """What an exchange that failed after it had begun means; the text names the server and never a header."""
+        """Return the error of an exchange that failed after it had begun.
+
+        The message names the server and never a header.
+        """
         return Unreachable(f"no answer from {self.server}: {_words(problem, sent=True)}", sent=True)
 
     def _lost(self, lost: NoResponse) -> ApiError:
@@ -179,10 +192,11 @@ def _headers(authorization: str | None, content_type: str | None) -> Mapping[str
 
 
 def next_delay(error: ApiError, method: str, tries: int) -> float | None:
-    """Seconds to wait before the next try after ``tries`` failed ones, None when there must be none.
+    """Return the seconds before the next try after ``tries`` failed ones, None if there must be
+    none.
 
-    As in client-go a throttled or unavailable server is asked again when it says when; anything else is repeated
-    only if it surely had no effect.
+    As in client-go, a request to a throttled or unavailable server is repeated at the time that the
+    server names. Any other request is repeated only if it certainly had no effect.
     """
     if isinstance(error, TooNew):  # it takes hours after a restore of etcd
         return None

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verbs of the Kubernetes API on raw JSON: typed objects cost ten times as much and lose new fields."""
+"""The verbs of the Kubernetes API on raw JSON. Typed objects cost ten times as much and lose new
+fields.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,10 @@ class ObjectList:
 class Client:
     """The API of one cluster. Thread-safe.
 
-    Objects go in and come out as decoded JSON; ``metadata.managedFields`` may be left out of what comes. Each method
-    raises ApiError or a subclass: NotFound, Conflict, Forbidden and the like as the API server answers; Unreachable
-    when it does not, with ``sent`` telling whether the request may have had its effect.
+    Objects are decoded JSON. ``metadata.managedFields`` may be missing in results. Each method
+    raises ApiError or a subclass: NotFound, Conflict, Forbidden and others as the API server
+    answers, or Unreachable without an answer. Its field ``sent`` says whether the request may have
+    had its effect.
     """
 
     _check: Callable[[], None] | None = None
@@ -58,20 +61,27 @@ class Client:
         user_agent: str = USER_AGENT,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """``pool``: most idle connections that are kept; ``limits``: for each call that has none of its own."""
+        """Build a client. ``pool``: most idle connections. ``limits``: for each call without its
+        own limits.
+        """
         self.connection = connection
         self._transport = Transport(connection, pool=pool, user_agent=user_agent, limits=limits)
 
     def guarded(self, check: Callable[[], None]) -> Client:
-        """The same client, which calls ``check`` right before each request that changes something; what that raises is
-        raised, and nothing is sent."""
+        """Return the same client, which calls ``check`` right before each request that changes an
+        object.
+
+        If ``check`` raises, nothing is sent.
+        """
         other = copy.copy(self)
         other._check = check
         return other
 
     def limited(self, rate: TokenBucket) -> Client:
-        """The same client, whose requests wait for their turn by ``rate``; watches, pings of connections and what is
-        asked through the client it is made from do not."""
+        """Return the same client with requests that wait for their turn by ``rate``.
+
+        Watches, pings of connections and requests through the original client do not wait.
+        """
         other = copy.copy(self)
         other._rate = rate
         return other
@@ -79,15 +89,17 @@ class Client:
     def get(
         self, res: ApiResource, name: str, namespace: str | None = None, subresource: str | None = None
     ) -> Object:
-        """One object.
+        """Return one object.
 
-        ``namespace``: None for resources of the cluster. ``subresource``: such as ``status``. Raises NotFound, and
-        NotServed where the API server does not know the resource itself.
+        ``namespace``: None for cluster-scoped resources. ``subresource``: such as ``status``. Raise
+        NotFound, or NotServed if the API server does not know the resource itself.
         """
         return self.raw("GET", res.path(name, namespace, subresource))
 
     def get_whole(self, res: ApiResource, name: str, namespace: str | None = None) -> Object:
-        """One object with ``metadata.managedFields``, which tells who wrote each field. Raises as get()."""
+        """Return one object with ``metadata.managedFields``, which shows the writer of each field.
+        Raise as get().
+        """
         path = res.path(name, namespace)
         answer = self._transport.request("GET", path, None, None, rate=self._rate)
         return _decoded(answer.body, "GET", path, json.loads)
@@ -101,12 +113,13 @@ class Client:
         limit: int = 500,
         trim: Trim | None = None,
     ) -> ObjectList:
-        """All objects of a namespace, or of all when it is None.
+        """Return all objects of a namespace, or of all namespaces for None.
 
-        ``apiVersion`` and ``kind``, which items of a list lack, are put into each. It is fetched in pages of
-        ``limit`` objects; ``trim`` gives what is kept of an item, page by page, so that a large list never is in
-        memory whole. When a page's continue token has expired (410), the whole list is fetched once more without
-        pages. Selectors are those of kubectl (``-l``, ``--field-selector``).
+        ``apiVersion`` and ``kind``, which items of a list lack, are added to each. ``limit``:
+        objects per page. ``trim``: returns the part of an item that is kept, page by page, so that
+        a large list is never whole in memory. If a page's continue token has expired (410), the
+        whole list is fetched once more without pages. Selectors are those of kubectl (``-l``,
+        ``--field-selector``).
         """
         query = _selectors(label_selector, field_selector)
         try:
@@ -116,11 +129,12 @@ class Client:
 
     def is_behind(self, res: ApiResource, resource_version: str, namespace: str | None = None,
                   label_selector: str | None = None, field_selector: str | None = None) -> bool:
-        """Whether the API server's newest version of a resource is older than ``resource_version``.
+        """Return whether the API server's newest version of a resource is older than
+        ``resource_version``.
 
-        So it is after etcd was restored from a backup. A watch from ``resource_version`` would be
-        silent until the server has written that many versions again. Raises ApiError when the
-        server does not say.
+        This happens after etcd was restored from a backup. A watch from ``resource_version`` would
+        be silent until the server has written that many versions again. Raise ApiError if the
+        server does not answer the question.
         """
         query = _selectors(label_selector, field_selector)
         query |= {"limit": 1, "resourceVersion": resource_version, "resourceVersionMatch": "NotOlderThan"}
@@ -133,10 +147,10 @@ class Client:
     def create(
         self, res: ApiResource, body: Object, namespace: str | None = None, dry_run: bool = False
     ) -> Object:
-        """POST a whole object; the result is the object as stored.
+        """POST a whole object. Return the object as stored.
 
-        ``namespace``: by default that of ``body``. ``dry_run``: the API server admits it and stores nothing. Raises
-        AlreadyExists, Invalid.
+        ``namespace``: default is that of ``body``. ``dry_run``: the API server admits it and stores
+        nothing. Raise AlreadyExists, Invalid.
         """
         query = {"dryRun": "All"} if dry_run else None
         where = namespace or body.get("metadata", {}).get("namespace")
@@ -144,35 +158,38 @@ class Client:
 
     def replace(self, res: ApiResource, name: str, body: Object, namespace: str | None = None,
                 subresource: str | None = None) -> Object:
-        """PUT a whole object; the result is the object as stored.
+        """PUT a whole object. Return the object as stored.
 
-        Raises Conflict when ``metadata.resourceVersion`` is given and is not the current one, NotFound, Invalid.
+        Raise Conflict if ``metadata.resourceVersion`` is given and is not the current one,
+        NotFound, Invalid.
         """
         return self.raw("PUT", res.path(name, namespace or _namespace(body), subresource), body)
 
     def merge_patch(self, res: ApiResource, name: str, body: Object, namespace: str | None = None,
                     subresource: str | None = None) -> Object:
-        """JSON merge patch (RFC 7386): lists are replaced whole, None removes a field.
+        """Send a JSON merge patch (RFC 7386): lists are replaced whole, None removes a field.
 
-        The result is the object as stored. A ``uid`` or ``resourceVersion`` in ``metadata`` is a precondition
-        (Conflict).
+        Return the object as stored. A ``uid`` or ``resourceVersion`` in ``metadata`` is a
+        precondition (Conflict).
         """
         return self.raw("PATCH", res.path(name, namespace, subresource), body, content_type=MERGE_PATCH)
 
     def json_patch(self, res: ApiResource, name: str, body: Sequence[Object], namespace: str | None = None,
                    subresource: str | None = None) -> Object:
-        """JSON patch (RFC 6902): operations ``{"op", "path", "value"}`` in their order, all or none.
+        """Send a JSON patch (RFC 6902): operations ``{"op", "path", "value"}`` in their order, all
+        or none.
 
-        The result is the object as stored. A failed ``test`` operation raises Invalid.
+        Return the object as stored. Raise Invalid for a failed ``test`` operation.
         """
         return self.raw("PATCH", res.path(name, namespace, subresource), body, content_type=JSON_PATCH)
 
     def strategic_patch(self, res: ApiResource, name: str, body: Object, namespace: str | None = None,
                         subresource: str | None = None) -> Object:
-        """Strategic merge patch: lists are merged by their keys, ``$patch: delete`` removes an item.
+        """Send a strategic merge patch: lists are merged by their keys, ``$patch: delete`` removes
+        an item.
 
-        The result is the object as stored. Built-in resources only; the API server refuses it for those of a CRD
-        (ApiError, 415).
+        Return the object as stored. The API server supports it only for built-in resources, and
+        refuses it for those of a CRD (ApiError, 415).
         """
         return self.raw("PATCH", res.path(name, namespace, subresource), body, content_type=STRATEGIC_PATCH)
 
@@ -187,10 +204,12 @@ class Client:
         field_manager: str,
         force: bool = True,
     ) -> Object:
-        """Server-side apply (KEP-555): ``body`` holds the fields that ``field_manager`` wants to own, and no others.
+        """Apply ``body`` (server-side apply, KEP-555): only the fields that ``field_manager`` wants
+        to own.
 
-        The result is the object as stored; it is created when it is absent. ``force``: take fields over from other
-        managers instead of Conflict. A ``uid`` or ``resourceVersion`` in ``metadata`` is a precondition (Conflict).
+        Return the object as stored, which is created if absent. ``force``: take fields from other
+        managers instead of Conflict. A ``uid`` or ``resourceVersion`` in ``metadata`` is a
+        precondition (Conflict).
         """
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
         path = res.path(name, namespace or _namespace(body), subresource)
@@ -199,10 +218,10 @@ class Client:
     def delete(
         self, res: ApiResource, name: str, namespace: str | None = None, precondition_uid: str | None = None
     ) -> None:
-        """Ask for deletion; finalizers may delay it.
+        """Request the deletion of an object. Finalizers may delay it.
 
-        ``precondition_uid``: delete only the object with this uid, not one of the same name. Raises NotFound, and
-        Conflict for another uid.
+        ``precondition_uid``: delete only the object with this UID, not another one of the same
+        name. Raise NotFound, or Conflict for another UID.
         """
         body = {"preconditions": {"uid": precondition_uid}} if precondition_uid else None
         self.raw("DELETE", res.path(name, namespace), body)
@@ -217,10 +236,10 @@ class Client:
         content_type: str = JSON,
         limits: Limits | None = None,
     ) -> Object:
-        """Any call that is answered with a JSON object.
+        """Send any request with a JSON object as the answer.
 
-        ``path`` as from ApiResource.path; ``body`` is sent as JSON with ``content_type``; ``limits``: seconds for
-        this call only.
+        ``path``: as from ApiResource.path. ``body``: sent as JSON with ``content_type``.
+        ``limits``: seconds for this call only.
         """
         data = None if body is None else _encoded(body).encode()
         if query:
@@ -230,15 +249,19 @@ class Client:
         return _decoded(answer.body, method, path)
 
     def server_time(self) -> float:
-        """Seconds since the epoch by the API server's clock, as its answers tell it; ours before the first."""
+        """Return epoch seconds by the API server's clock, from its answers. Return local time
+        before the first answer.
+        """
         return self._transport.clock.now()
 
     def warm(self, count: int) -> None:
-        """Have ``count`` connections open: a burst of requests then need not wait for TLS. Raises Unreachable."""
+        """Keep ``count`` open connections, so that a burst of requests does not wait for TLS. Raise
+        Unreachable.
+        """
         self._transport.warm(count)
 
     def text(self, path: str) -> str:
-        """The plain text of a GET, e.g. ``/readyz`` or ``/metrics``."""
+        """Return the plain text of a GET, e.g. ``/readyz`` or ``/metrics``."""
         return self._transport.request("GET", path).body.decode("utf-8", "replace")
 
     def watch(
@@ -252,12 +275,14 @@ class Client:
         silence: float = _SILENCE,
         initial: bool = False,
     ) -> WatchStream:
-        """Events ``{"type", "object"}`` after ``resource_version``, BOOKMARK among them.
+        """Return events ``{"type", "object"}`` after ``resource_version``, including BOOKMARK.
 
-        Ends when the server ends it after ``timeout`` seconds or on ``close()`` from any thread. Raises, while it is
-        iterated, Gone (410) and Unreachable (connection lost, or silent for ``silence`` seconds: the server sends a
-        bookmark about once a minute). ``initial``: it begins with an ADDED event for each object there is, and then a
-        BOOKMARK with the annotation ``k8s.io/initial-events-end`` (KEP-3157); raises Invalid where that is not served.
+        The stream ends when the server ends it after ``timeout`` seconds, or on ``close()`` from
+        any thread. During iteration it raises Gone (410) or Unreachable (connection lost, or silent
+        for ``silence`` seconds, since the server sends a bookmark about once a minute).
+        ``initial``: begin with an ADDED event for each existing object, then a BOOKMARK with the
+        annotation ``k8s.io/initial-events-end`` (KEP-3157). Raise Invalid if the server does not
+        support that.
         """
         query = _selectors(label_selector, field_selector)
         query |= {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(1, int(timeout)))}

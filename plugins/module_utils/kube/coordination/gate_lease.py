@@ -1,11 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GateLease that says somebody lives who opens scheduling gates: the policy gates pods while it is renewed.
+"""The GateLease of a live process that removes scheduling gates. The policy gates pods while it is
+renewed.
 
-The policy is deploy/gates/policy.yaml, the kind deploy/crds/gateleases.yaml. The GateLease expires by itself, so a
-holder that is killed holds up no pod that is created more than its duration later. The policy compares the time of the
-renewal with that of the API server; so the time that is written is the API server's, and our own clock does not matter.
+The policy is deploy/gates/policy.yaml, the kind deploy/crds/gateleases.yaml. The GateLease expires
+by itself. After its holder was killed, pods are gated only for its duration. The policy compares
+the time of the renewal with the time of the API server. The written time is therefore that of the
+API server, and the local clock does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from .lease import Lease, process_identity
 NAME: t.Final = "composable-infra-gates"
 DURATION: t.Final = 15.0
 ATTEMPT_SECONDS: t.Final = 1.0
-# A controller that starts serves held pods after a moment; that is no trouble to log, and no second to lose.
+# A starting controller serves gated pods after a moment. That is no problem to log, and no second
+# to lose.
 FIRST_SECONDS: t.Final = 0.05
 RETRY_SECONDS: t.Final = 5.0
 
@@ -31,11 +34,13 @@ log = logging.getLogger("composable.infra")
 
 
 class GateLease:
-    """Held from ``start`` to ``stop`` whenever held pods are served and nobody else has it. Thread-safe.
+    """Held from ``start`` to ``stop`` while gated pods are served and no other process has it.
+    Thread-safe.
 
-    ``namespace`` is that of the Lease, which the admission policy names too; ``duration`` in seconds is how long pods
-    are still gated after a holder was killed. ``problem`` says why pods would not be served now, empty when they are;
-    the GateLease is given up meanwhile. An API server that refuses or does not answer is logged and asked again.
+    ``namespace``: namespace of the Lease, which the admission policy names too. ``duration``:
+    seconds for which pods are still gated after a holder was killed. ``problem``: returns why pods
+    would not be served now, empty if they are. The GateLease is released meanwhile. If the API
+    server refuses or does not answer, that is logged, and the request is repeated.
     """
 
     def __init__(self, client: Client, namespace: str, duration: float = DURATION,
@@ -50,7 +55,7 @@ class GateLease:
 
     @property
     def held(self) -> bool:
-        """True while new pods are gated on our account."""
+        """Return whether new pods are gated because of this process."""
         return self._lease.held
 
     def start(self) -> None:
@@ -58,7 +63,7 @@ class GateLease:
         self._thread.start()
 
     def stop(self) -> None:
-        """Give it up: from now on no pod is gated on our account. Never raises."""
+        """Release the Lease. From now on no pod is gated because of this process. Never raise."""
         self._stop.set()
         self._lost.set()
         if self._thread.is_alive():
@@ -84,7 +89,7 @@ class GateLease:
                 self._stop.wait(RETRY_SECONDS)
 
     def _while_served(self) -> None:
-        """Until the Lease is lost, or is given up since nobody serves held pods."""
+        """Wait until the Lease is lost, or release it when gated pods are not served."""
         while not self._lost.wait(ATTEMPT_SECONDS):
             if self._problem():
                 self._lease.release()
@@ -92,7 +97,7 @@ class GateLease:
         self._lost.clear()
 
     def _say(self, why: str) -> None:
-        """A trouble that stays is logged once."""
+        """Log a problem once while it lasts, and its end."""
         if why and why != self._said:
             log.warning("new pods are not gated: %s", why)
         elif self._said and not why:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One holder at a time by a coordination.k8s.io/v1 Lease, in the way of client-go's leader election.
+"""One holder at a time by a ``coordination.k8s.io/v1`` Lease, as in client-go's leader election.
 
-Clocks of different hosts are never compared: a holder counts as gone when its record has not changed for its
-own duration on our clock. A holder that was a process of this very host is looked up instead of waited for.
+Clocks of different hosts are never compared. A holder counts as gone if its record has not changed
+for its own duration on the local clock. A holder that was a process of this host is looked up at
+once.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from .process_identity import is_dead, process_identity
 __all__ = ["Lease", "Observed", "may_take", "observe", "process_identity"]
 
 _log = logging.getLogger(__name__)
-# As in client-go: a period that does not grow, since a lease may be free at any moment.
+# As in client-go: the period does not grow, since a lease may become free at any moment.
 _RETRY = Backoff(0.5, factor=1.0)
-# A holder stops so much of the duration before others may take over: what it sent last has arrived by then.
+# A holder stops this part of the duration before others may take over, so that its last requests
+# have arrived by then.
 _MARGIN = 0.2
 _PASSING = (Conflict, AlreadyExists, TooManyRequests, Unreachable)
 _SERVER_ERROR = 500
@@ -39,7 +41,7 @@ _SERVER_ERROR = 500
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A holder's record and since when (own clock, seconds) it has been looking like this."""
+    """A holder's record, and since when it has not changed (local clock, seconds)."""
 
     holder: str
     acquired: str
@@ -50,7 +52,7 @@ class Observed:
 
 
 def observe(lease: Object, before: Observed | None, now: float) -> Observed:
-    """What a Lease says now; ``since`` stays when it says the same as ``before``."""
+    """Return the present record of a Lease. ``since`` stays if the record equals ``before``."""
     spec = lease.get("spec") or {}
     fresh = Observed(
         str(spec.get("holderIdentity") or ""),
@@ -64,9 +66,11 @@ def observe(lease: Object, before: Observed | None, now: float) -> Observed:
 
 
 def may_take(seen: Observed, identity: str, acquired: str, now: float, dead: Callable[[str, str], bool]) -> bool:
-    """Whether the lease is free for ``identity``: unheld, ours already, its holder's process ended, or expired.
+    """Return whether ``identity`` may take the lease: it is free, its own, expired, or its holder's
+    process ended.
 
-    It is ours when it names us and the acquireTime that we wrote: another part of this process has another one.
+    It is its own if it has this identity and the acquireTime that was written. Another part of this
+    process has another acquireTime.
     """
     if not seen.holder or (seen.holder == identity and seen.acquired == acquired):
         return True
@@ -76,15 +80,17 @@ def may_take(seen: Observed, identity: str, acquired: str, now: float, dead: Cal
 class Lease:
     """One party to one Lease, as client-go's LeaderElector. Thread-safe.
 
-    ``identity`` names this party, usually ``process_identity()``. ``duration`` in seconds: the Lease is renewed five
-    times within it. ``on_lost`` is called once, in the renewing thread, when a held lease is lost; what it raises is
-    logged. ``clock`` gives seconds and must not stand still while the machine sleeps; ``wall`` gives the times that are
-    written, which no holder reads. ``dead(holder, identity)`` says whether a holder is certainly gone. ``kind``: of the
-    object, whose ``spec`` is that of a Lease.
+    ``identity``: name of this party, usually ``process_identity()``. ``duration``: seconds. The
+    Lease is renewed five times within it. ``on_lost``: called once, in the renewing thread, when a
+    held lease is lost. An exception of it is logged. ``clock``: returns seconds, and must not stop
+    while the machine sleeps. ``wall``: returns the times that are written, which no holder reads.
+    ``dead(holder, identity)``: returns whether a holder is certainly gone. ``kind``: kind of the
+    object, with the ``spec`` of a Lease.
 
-    ``held`` turns False by the clock alone, so it can be trusted even while a renewal hangs, and a fifth of the
-    duration before others may take the lease. One that ended is lost, also when nobody took it: a process that was
-    frozen knows nothing of what others did meanwhile. ``last_error`` has the sentence of the last failure.
+    ``held`` becomes False by the clock alone, a fifth of the duration before others may take the
+    lease. It is reliable even while a renewal hangs. An expired lease is lost even if no other
+    process took it, because a frozen process cannot know what others did meanwhile. ``last_error``
+    is the sentence of the last failure.
     """
 
     def __init__(
@@ -118,20 +124,21 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """True while nobody else can have it."""
+        """Return True while no other process can have the lease."""
         return self._holding and self._clock() < self._until
 
     @property
     def holder(self) -> str | None:
-        """Identity of the last holder seen; None when there was none."""
+        """Return the identity of the last observed holder, None if there was none."""
         return (self._seen.holder or None) if self._seen else None
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Take the lease, and renew it in a thread from then on.
 
-        Waits up to ``timeout`` seconds (None: for ever); returns False when it is not ours by then.
-        An API server that does not answer, or that has an internal error as when etcd is full, is
-        waited for. Raises ApiError for a refusal, such as Forbidden or a missing namespace.
+        Wait up to ``timeout`` seconds (None: without limit). Return False if the lease is not taken
+        by then. If the API server does not answer, or has an internal error, for example because
+        etcd is full, wait and try again. Raise ApiError for a refusal, such as Forbidden or a
+        missing namespace.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.held and not self._try():
@@ -143,14 +150,17 @@ class Lease:
         return True
 
     def look(self) -> None:
-        """See who holds it, and since when; an API server that does not answer is asked another time."""
+        """Read the holder and since when it holds the lease. Ignore an API server that does not
+        answer.
+        """
         with self._lock, contextlib.suppress(ApiError):
             self._seen = observe(self._client.raw("GET", self._path, limits=self._limits), self._seen, self._clock())
 
     def live_holder(self, now: float) -> str:
-        """Identity of who holds it, by its record alone: empty when it was not renewed within its duration.
+        """Return the identity of the holder by its record, empty if it was not renewed within its
+        duration.
 
-        ``now``: seconds since the epoch by the API server's clock. Raises ApiError.
+        ``now``: epoch seconds by the API server's clock. Raise ApiError.
         """
         try:
             seen = observe(self._client.raw("GET", self._path, limits=self._limits), None, now)
@@ -160,7 +170,9 @@ class Lease:
         return seen.holder if alive else ""
 
     def release(self) -> None:
-        """Stop renewing and, if it is ours, give it up so that the next one need not wait. Never raises."""
+        """Stop renewing, and release a held lease, so that the next holder need not wait. Never
+        raise.
+        """
         self._stop.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -209,7 +221,8 @@ class Lease:
         meta = current["metadata"] if current else {"name": self.name, "namespace": self.namespace}
         spec = dict((current or {}).get("spec") or {})
         if spec.get("holderIdentity") != self.identity or spec.get("acquireTime") != self._acquired:
-            # Set before it is sent: when the reply is lost, this is how we know it for ours.
+            # Set it before the request. If the reply is lost, this value identifies the lease as
+            # held by this party.
             self._acquired = now
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if current else 0)
         spec |= {"holderIdentity": self.identity, "acquireTime": self._acquired, "renewTime": now}
@@ -243,7 +256,11 @@ class Lease:
                 return
 
     def _pause(self) -> float:
-        """An API server that has started again refuses everybody for a second or two: then several trials must fit."""
+        """Return the seconds between renewals, fewer after an error.
+
+        A restarted API server refuses all requests for a second or two, so several tries must fit
+        in.
+        """
         return self.duration / (20 if self.last_error else 5)
 
     def _renew_once(self) -> None:
@@ -257,7 +274,7 @@ class Lease:
                 self.last_error = error.message
 
     def _look_again(self) -> None:
-        # Somebody wrote to it; that alone does not mean that somebody took it.
+        # Another process wrote to the Lease. That alone does not mean that it took the lease.
         try:
             self._holding = self._renew_if_ours()
         except ApiError as error:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who this process is, in words that another process can check: is the holder of a Lease still alive?"""
+"""The identity of this process in a form that another process can check, to see whether a holder is
+alive.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """``start``: clock ticks since boot (proc(5), field 22); ``namespace``: inode of the pid namespace."""
+    """``start``: clock ticks since boot (proc(5), field 22). ``namespace``: inode of the PID
+    namespace.
+    """
 
     host: str
     boot: str
@@ -27,18 +31,19 @@ class ProcessIdentity:
 
     @classmethod
     def parse(cls, text: str) -> ProcessIdentity | None:
-        """None for a text of another form (somebody else's identity)."""
+        """Parse an identity. Return None for a text of another form (from another program)."""
         parts = text.split("/")
         return cls(*parts) if len(parts) == 5 and all(parts) and parts[3].isdigit() else None
 
     def shares_processes_with(self, other: ProcessIdentity) -> bool:
-        """True when both see the same process table, so that a pid means the same to both."""
+        """Return whether both see the same process table, so that a PID means the same to both."""
         known = self.boot != _UNKNOWN and self.namespace != _UNKNOWN
         return known and (self.host, self.boot, self.namespace) == (other.host, other.boot, other.namespace)
 
 
 def process_identity() -> str:
-    """``{hostname}/{boot_id}/{pid namespace}/{pid}/{process start time}`` of this process."""
+    """Return ``{hostname}/{boot_id}/{pid namespace}/{pid}/{process start time}`` of this process.
+    """
     pid = os.getpid()
     start = start_time(pid) or _UNKNOWN
     host = socket.gethostname().replace("/", "_") or _UNKNOWN
@@ -46,7 +51,9 @@ def process_identity() -> str:
 
 
 def is_dead(holder: str, ours: str) -> bool:
-    """True when ``holder`` is certainly a process that ended; False when it lives or we cannot tell from here."""
+    """Return whether ``holder`` is certainly a process that ended, False if it lives or that is
+    unknown here.
+    """
     theirs, me = ProcessIdentity.parse(holder), ProcessIdentity.parse(ours)
     if theirs is None or me is None or not theirs.shares_processes_with(me):
         return False
@@ -59,10 +66,12 @@ def is_dead(holder: str, ours: str) -> bool:
 
 
 def start_time(pid: int) -> str | None:
-    """When a process started, in ticks since boot; "" for a zombie, None when it cannot be read."""
+    """Return when a process started, in ticks since boot, "" for a zombie, None if it cannot be
+    read.
+    """
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
-            # The command, in parentheses, may itself hold blanks and parentheses.
+            # The command, in parentheses, may itself contain blanks and parentheses.
             fields = handle.read().rpartition(")")[2].split()
     except OSError:
         return None

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the autoscaler's provider writes on a ComposabilityRequest: which waiting pods its node was chosen for, and that
-idle devices need not stay there.
+"""Annotations of the autoscaler's provider on a ComposabilityRequest: for which pods its node was
+chosen, and that idle devices may be returned.
 
-The scaler reads both and stays the only one that sets the size. They are on an object that no tenant may write.
+The scaler reads both, and only the scaler sets the size. No tenant may write the object.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ Json = dict[str, t.Any]
 SCALE_UP: t.Final = "composable.infra/scale-up"
 RETURN_IDLE: t.Final = "composable.infra/return-idle"
 VERSION: t.Final = 1
-"""Of one entry of SCALE_UP, in its key ``version``. The text stays a list. Entries of other versions stay in it."""
+"""Version of an entry of SCALE_UP, in its key ``version``. The text is a list. Entries of other
+versions stay in it.
+"""
 _LARGEST: t.Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpEntry:
-    """Devices of the request's model that a pod waits for on the request's node.
+    """Devices of the request's model for which a pod waits on the request's node.
 
-    ``pod`` and ``claim``: uids, the claim's as ``claims.identity`` has it. ``since`` and ``until``: seconds since the
-    epoch; from ``until`` on the entry says nothing.
+    ``pod``: UID of the pod. ``claim``: identity of the claim, as from ``claims.identity``.
+    ``since``, ``until``: epoch seconds. The entry expires at ``until``.
     """
 
     pod: str
@@ -41,11 +43,10 @@ class ScaleUpEntry:
 
 
 def scale_up_text(entries: Iterable[ScaleUpEntry], before: str = "") -> str | None:
-    """Return the text of the annotation, None if there is nothing to say, so that a patch removes it.
+    """Return the text of the annotation, None if there are no entries, so that a patch removes it.
 
-    Args:
-        before: the text that the new one replaces. Its entries of another version stay, and so do the keys of a newer
-            release in the entries that stay.
+    ``before``: the text that the new one replaces. Its entries of another version stay, and so do
+    keys of a newer release in the entries that stay.
     """
     said = _raw(before)
     known = {(each.get("pod"), each.get("claim")): each for each in said if _is_ours(each)}
@@ -57,7 +58,7 @@ def scale_up_text(entries: Iterable[ScaleUpEntry], before: str = "") -> str | No
 
 
 def _raw(text: str) -> list[Json]:
-    """The entries of a text, of any version; none of a text that is damaged."""
+    """Return the entries of a text, of any version. Return none if the text is damaged."""
     try:
         found = json.loads(text or "[]")
     except ValueError:
@@ -70,7 +71,9 @@ def _is_ours(entry: Json) -> bool:
 
 
 def read_scale_up(request: Json) -> tuple[ScaleUpEntry, ...]:
-    """The entries of a raw ComposabilityRequest; none when they cannot be read, without those of another version."""
+    """Return the entries of a raw ComposabilityRequest with this version, none if they cannot be
+    read.
+    """
     return _entries(str((request["metadata"].get("annotations") or {}).get(SCALE_UP) or ""))
 
 
@@ -91,10 +94,12 @@ def _entry(data: Json) -> ScaleUpEntry:
 
 
 def return_idle_text(moment: float) -> str:
-    """Text of the annotation that lets devices go which have been idle since before a moment (epoch seconds)."""
+    """Return the text of the annotation that allows the return of devices that are idle since
+    before ``moment`` (epoch seconds).
+    """
     return format_micro_time(moment)
 
 
 def read_return_idle(request: Json) -> float:
-    """That moment; 0.0 for none."""
+    """Return the moment of that annotation in epoch seconds, 0.0 for none."""
     return parse_time((request["metadata"].get("annotations") or {}).get(RETURN_IDLE))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ResourceClaim something is about, as logs, traces and annotations name it."""
+"""The ResourceClaim of an object or message, as logs, traces and annotations name it."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ from dataclasses import dataclass
 Json = dict[str, t.Any]
 
 CLAIM: t.Final = "composable.infra/claim"
-"""Annotation of a ComposableResource: the claim that its device was attached for, or that used it last."""
-# Names as the API server allows them, so that an annotation can put nothing else into a log line.
+"""Annotation of a ComposableResource: the claim for which its device was attached, or that used it
+last.
+"""
+# Names that the API server allows, so that an annotation can put nothing else into a log line.
 _NOTE: t.Final = re.compile(r"([a-z0-9-]{1,63}/[a-z0-9.-]{1,253}) ([0-9A-Za-z-]{1,64})")
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRef:
-    """``key``: namespace/name; ``uid``: of the object."""
+    """``key``: namespace/name. ``uid``: UID of the claim."""
 
     key: str
     uid: str
 
     @classmethod
     def of(cls, claim: Json) -> ClaimRef:
-        """That of a ResourceClaim."""
+        """Return the reference of a ResourceClaim."""
         meta = claim["metadata"]
         return cls(f"{meta['namespace']}/{meta['name']}", str(meta["uid"]))
 
     @property
     def note(self) -> str:
-        """Text of the annotation CLAIM."""
+        """Return the text of the annotation CLAIM."""
         return f"{self.key} {self.uid}"
 
 
 def read_claim(obj: Json) -> ClaimRef | None:
-    """What the annotation CLAIM of an object says; None for none, and for one that names no claim."""
+    """Return the claim in the annotation CLAIM of an object, None if it is absent or names no
+    claim.
+    """
     return _read((obj["metadata"].get("annotations") or {}).get(CLAIM) or "")
 
 

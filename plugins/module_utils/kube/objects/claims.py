@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How to read a ResourceClaim (resource.k8s.io/v1) that the scheduler allocated; raw JSON in, plain values out."""
+"""Read a ResourceClaim (``resource.k8s.io/v1``) that kube-scheduler allocated: raw JSON in, plain
+values out.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,26 @@ from ..watch.parts import header, metadata, picked
 Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
 
-# ``resourceapi.Finalizer``: kept on a claim while it is allocated.
+# ``resourceapi.Finalizer``: on a claim while it is allocated.
 FINALIZER: t.Final = "resource.kubernetes.io/delete-protection"
 # ``resourceapi.ExtendedResourceClaimAnnotation``
 SPECIAL: t.Final = "resource.kubernetes.io/extended-resource-claim"
-# The API server makes UIDs of this form, and takes any text for the UID of an owner.
+# UIDs of the API server have this form. In the UID of an owner it accepts any text.
 _UID: t.Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 def is_special(claim: Json) -> bool:
-    """Whether the scheduler made it for the extended resources of a pod (KEP-5004)."""
+    """Return whether kube-scheduler made the claim for the extended resources of a pod (KEP-5004).
+    """
     return (claim["metadata"].get("annotations") or {}).get(SPECIAL) == "true"
 
 
 def identity(claim: Json) -> str:
-    """By what a claim is known: its uid. A special claim is made anew in each cycle of the scheduler, so it is known by
-    its namespace and the uid of its pod.
+    """Return a stable key of a claim: its UID, or for a special claim its namespace and the UID of
+    its pod.
 
-    A tenant may write annotation and owner itself, so that a uid that cannot be one counts for nothing.
+    A special claim has another UID in every scheduling cycle. A tenant can write annotation and
+    owner, so an invalid UID of the owner is ignored.
     """
     meta = claim["metadata"]
     owner = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
@@ -43,36 +47,40 @@ def identity(claim: Json) -> str:
 
 
 def results(claim: Json) -> list[Json]:
-    """``status.allocation.devices.results``, empty when the claim is not allocated."""
+    """Return ``status.allocation.devices.results``, empty if the claim is not allocated."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     found: list[Json] = (allocation.get("devices") or {}).get("results") or []
     return found
 
 
 def protected(claim: Json) -> bool:
-    """Whether the claim has the finalizer that the scheduler wants on it before it allocates."""
+    """Return whether the claim has the finalizer that kube-scheduler sets before it allocates."""
     return FINALIZER in (claim["metadata"].get("finalizers") or [])
 
 
 def protection(uid: str) -> Json:
-    """A strategic merge patch that gives it to the claim with this uid, and takes no other finalizer away."""
+    """Return a strategic merge patch that adds this finalizer to the claim with this UID, and
+    removes none.
+    """
     return {"metadata": {"uid": uid, "finalizers": [FINALIZER]}}
 
 
 def binding_results(claim: Json) -> list[Json]:
-    """Results whose device carries binding conditions, that is: pool devices."""
+    """Return the results of devices with binding conditions, which are pool devices."""
     return [r for r in results(claim) if r.get("bindingConditions")]
 
 
 def device_keys(claim: Json) -> Iterator[DeviceKey]:
-    """(driver, pool, device) of every allocated device; administrative access does not use a device."""
+    """Yield (driver, pool, device) of every allocated device. Administrative access does not use a
+    device.
+    """
     for result in results(claim):
         if not result.get("adminAccess"):
             yield result["driver"], result["pool"], result["device"]
 
 
 def node(claim: Json) -> str | None:
-    """The node that the scheduler wrote into the allocation (matchFields metadata.name), if any."""
+    """Return the node in the allocation (matchFields ``metadata.name``), None for none."""
     selector = ((claim.get("status") or {}).get("allocation") or {}).get("nodeSelector") or {}
     for term in selector.get("nodeSelectorTerms") or []:
         for field in term.get("matchFields") or []:
@@ -82,23 +90,25 @@ def node(claim: Json) -> str | None:
 
 
 def consumers(claim: Json) -> list[Json]:
-    """Pods in ``status.reservedFor``."""
+    """Return the pods in ``status.reservedFor``."""
     return [c for c in (claim.get("status") or {}).get("reservedFor") or [] if c.get("resource") == "pods"]
 
 
 def for_a_group(claim: Json) -> bool:
-    """Whether it is reserved for a PodGroup of the scheduler instead of the group's pods (KEP-5729)."""
+    """Return whether it is reserved for a PodGroup of kube-scheduler instead of the group's pods
+    (KEP-5729).
+    """
     users = (claim.get("status") or {}).get("reservedFor") or ()
     return any(c.get("apiGroup") == "scheduling.k8s.io" and c.get("resource") == "podgroups" for c in users)
 
 
 def reserved(claim: Json) -> bool:
-    """Whether it is reserved for pods, or for a PodGroup."""
+    """Return whether it is reserved for pods, or for a PodGroup."""
     return bool(consumers(claim)) or for_a_group(claim)
 
 
 def condition(claim: Json, result: Json, types: list[str]) -> str | None:
-    """The first of ``types`` that is True on the device of a result, matched on driver, pool and device."""
+    """Return the first of ``types`` that is True on the device of a result, None for none."""
     for entry in (claim.get("status") or {}).get("devices") or []:
         if all(entry.get(k) == result.get(k) for k in ("driver", "pool", "device")):
             true = {c["type"] for c in entry.get("conditions") or [] if c.get("status") == "True"}
@@ -107,14 +117,17 @@ def condition(claim: Json, result: Json, types: list[str]) -> str | None:
 
 
 def allocated_at(claim: Json) -> float:
-    """When the allocation was written, else when the claim was created; seconds since the epoch."""
+    """Return when the allocation was written, else when the claim was created, in epoch seconds."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return parse_time(allocation.get("allocationTimestamp") or claim["metadata"].get("creationTimestamp"))
 
 
 def trimmed(claim: Json) -> Json:
-    """What is kept of a claim: its labels are not read, nor what drivers say of its devices besides conditions, and
-    annotations and owners only of a special one."""
+    """Return the part of a claim that is kept.
+
+    Labels and driver data except conditions are dropped. Annotations and owners are kept only for a
+    special claim.
+    """
     status, meta = claim.get("status") or {}, metadata(claim, "finalizers")
     if is_special(claim):
         meta |= picked(claim["metadata"], ("annotations", "ownerReferences"))

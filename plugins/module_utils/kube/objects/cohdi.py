@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CoHDI's own objects, group ``cro.hpsys.ibm.ie.com/v1alpha1``: names, annotations, bodies.
+"""Names, annotations and bodies of CoHDI's own objects, group ``cro.hpsys.ibm.ie.com/v1alpha1``.
 
-Fields are those of composable-resource-operator. What is ours beside them are annotations under
-``composable.infra/``, which CoHDI's controllers leave alone.
+Fields are those of composable-resource-operator. Additions of this collection are annotations under
+``composable.infra/``, which CoHDI's controllers ignore.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ FIELD_MANAGER = "composable.infra"
 ATTACH = "composable.infra/attach"
 OPERATION = "composable.infra/operation"
 INTENT_VERSION: t.Final = 1
-# Text of ATTACH when the CDI Manager has nothing of an attach: what was asked before had no effect.
+# Text of ATTACH if the CDI Manager has no trace of an attach: the earlier request had no effect.
 NOT_ASKED = json.dumps({"asked": None})
 HELD_FOR = "composable.infra/held-for"
-# Of a ComposabilityRequest: uids of the claims that its size was set for, so that an operator in another process can
-# say for whom it attaches.
+# Annotation of a ComposabilityRequest: UIDs of the claims for which its size was set, so that an
+# operator in another process knows them.
 CLAIMS, MOST_CLAIMS = "composable.infra/claims", 64
 IN_USE = "composable.infra/in-use"
-# The pool device that its device is for one claim, "<pool>/<device>", with the handover direct.
+# The pool device that a device is for one claim, "<pool>/<device>", with the handover ``direct``.
 POOL_DEVICE = "composable.infra/pool-device"
-# The node of a ComposableResource as a label: by it a node's agent watches what is its business.
+# Label with the node of a ComposableResource. A node agent watches the objects with the label of
+# its node.
 TARGET_NODE = "composable.infra/target-node"
-# When the node was asked to let its device go; the node's answer is under NODE, see node/evidence.py.
+# When the removal of the device was requested from the node. The answer is under NODE, see
+# node/evidence.py.
 RELEASE = "composable.infra/release"
 NODE = "composable.infra/node"
 RECLAIMED = "cohdi.io/ready-to-detach-cdi-device-id"
@@ -50,34 +52,41 @@ DELETE_FIRST = "delete-device"
 
 
 def without_bookkeeping(obj: Json) -> Json:
-    """The object as users see it: without ``managedFields``, which only the API server itself needs."""
+    """Return the object as users see it, without ``managedFields``, which only the API server
+    needs.
+    """
     return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "managedFields"}}
 
 
 def annotation(obj: Json, name: str) -> str:
-    """An annotation's text, empty when it is absent."""
+    """Return the text of an annotation, empty if it is absent."""
     return str((obj["metadata"].get("annotations") or {}).get(name) or "")
 
 
 def node_label(node: str) -> str:
-    """A node's name as the value of a label; a name that is too long for one ends with its hash."""
+    """Return a node's name as the value of a label. A name that is too long ends with its hash."""
     if len(node) <= _LABEL_LIMIT:
         return node
     return f"{node[:52]}-{hashlib.sha256(node.encode()).hexdigest()[:10]}"
 
 
 def claims_note(uids: Iterable[str]) -> str:
-    """Text of the annotation CLAIMS; the last ones where there are many."""
+    """Return the text of the annotation CLAIMS. If there are too many claims, only the last ones
+    are in it.
+    """
     return " ".join([*uids][-MOST_CLAIMS:])
 
 
 def read_claims(obj: Json) -> tuple[str, ...]:
-    """The uids that ``claims_note`` was given."""
+    """Return the UIDs that were passed to ``claims_note``."""
     return tuple(annotation(obj, CLAIMS).split()[-MOST_CLAIMS:])
 
 
 def request_body(name: str, node: str, model: str, size: int, kind: str = "gpu", claims: Iterable[str] = ()) -> Json:
-    """A ComposabilityRequest for one node and one model; ``claims``: uids of those that wait for it."""
+    """Return a ComposabilityRequest for one node and one model.
+
+    ``claims``: UIDs of the claims that wait for it.
+    """
     note = claims_note(claims)
     return {
         "apiVersion": GROUP_VERSION, "kind": "ComposabilityRequest",
@@ -89,11 +98,11 @@ def request_body(name: str, node: str, model: str, size: int, kind: str = "gpu",
 
 def resource_body(name: str, request: str, node: str, model: str, attach: str, kind: str = "gpu",
                   force: bool = False, claim: ClaimRef | None = None, pool_device: str = "") -> Json:
-    """A ComposableResource that carries its attach intent from the moment it exists.
+    """Return a ComposableResource that has its attach intent from the beginning.
 
-    ``request`` is the name of its ComposabilityRequest, ``attach`` the text that ``attach_intent`` gives, ``kind``
-    gpu or cxlmemory. ``force``: the device is detached without a proof that it is idle. ``claim``: which one waits for
-    it, None for none that is known. ``pool_device``: see ``POOL_DEVICE``.
+    ``request``: name of its ComposabilityRequest. ``attach``: text from ``attach_intent``.
+    ``kind``: gpu or cxlmemory. ``force``: detach the device without a proof that it is idle.
+    ``claim``: the claim that waits for it, None if unknown. ``pool_device``: see ``POOL_DEVICE``.
     """
     spec: Json = {"type": kind, "model": model, "target_node": node}
     if force:
@@ -109,19 +118,21 @@ def resource_body(name: str, request: str, node: str, model: str, attach: str, k
 
 
 def attach_intent(machine: str, asked: float, present: Iterable[str]) -> str:
-    """Text of the annotation that is written before a CDI Manager is asked for a device, so that a crash loses nothing.
+    """Return the text of the annotation that is written before a device is requested, so that a
+    crash loses nothing.
 
-    ``machine`` is its uid on the fabric, ``asked`` the moment in seconds since the epoch, ``present`` the uids of the
-    devices that were there already and are not ours.
+    ``machine``: UID of the machine on the fabric. ``asked``: time of the request in epoch seconds.
+    ``present``: UIDs of other devices that were attached before.
     """
     return json.dumps({"version": INTENT_VERSION, "machine": machine, "asked": format_micro_time(asked),
                        "present": sorted(present)})
 
 
 def read_intent(obj: Json) -> tuple[str, float, frozenset[str]]:
-    """(machine, asked, present) as ``attach_intent`` was given them; ("", 0.0, empty) for none or an unreadable one.
+    """Return (machine, asked, present) as passed to ``attach_intent``, ("", 0.0, empty) if absent
+    or unreadable.
 
-    Unknown keys are passed over. An intent without a version is from before intents had one.
+    Unknown keys are ignored. Intents of old releases have no version.
     """
     return _intent(annotation(obj, ATTACH))
 
@@ -138,7 +149,8 @@ def _intent(text: str) -> tuple[str, float, frozenset[str]]:
 
 
 def intent_unreadable(obj: Json) -> bool:
-    """Whether there is an intent that cannot be read, or is of another version: nobody knows then what was asked."""
+    """Return whether an intent is unreadable or of another version, so that the request is unknown.
+    """
     try:
         data = json.loads(annotation(obj, ATTACH) or "{}")
         asked, version = data["asked"], data.get("version", INTENT_VERSION)
@@ -150,31 +162,37 @@ def intent_unreadable(obj: Json) -> bool:
 
 
 def reclaimed(obj: Json) -> str:
-    """The device (its uid) that CoHDI's upstream syncer made a ComposableResource for, so that it is detached.
+    """Return the UID of the device for which CoHDI's upstream syncer made a ComposableResource, to
+    detach it.
 
-    Empty for a ComposableResource of another kind.
+    Return an empty text for other ComposableResources.
     """
     return str((obj["metadata"].get("labels") or {}).get(RECLAIMED) or "")
 
 
 def hold(claim_uid: str, since: float) -> str:
-    """Text of the annotation that keeps a device for the claim it was handed to."""
+    """Return the text of the annotation that reserves a device for a claim. ``since`` is in epoch
+    seconds.
+    """
     return f"{claim_uid} {format_micro_time(since)}"
 
 
 def read_hold(obj: Json) -> tuple[str, float]:
-    """(claim uid, since) of a hold, ("", 0.0) when there is none."""
+    """Return (claim UID, since) of a reservation, ("", 0.0) if there is none."""
     uid, _unused, since = annotation(obj, HELD_FOR).partition(" ")
     return uid, parse_time(since)
 
 
 def pool_device(pool: str, device: str) -> str:
-    """Text of the annotation that says which pool device a ComposableResource's device is."""
+    """Return the text of the annotation with the pool device that a ComposableResource's device is.
+    """
     return f"{pool}/{device}"
 
 
 def trimmed(obj: Json) -> Json:
-    """What is kept of a ComposabilityRequest or ComposableResource: all but what ``kubectl apply`` notes."""
+    """Return the part of a ComposabilityRequest or ComposableResource that is kept: all but the
+    note of ``kubectl apply``.
+    """
     kept = metadata(obj, "labels", "finalizers", "generation")
     if notes := obj["metadata"].get("annotations"):
         kept["annotations"] = {name: text for name, text in notes.items() if name != LAST_APPLIED}

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds the server-side apply body that puts binding conditions (KEP-5007) onto an allocated claim.
+"""Build the server-side apply body that sets binding conditions (KEP-5007) on an allocated claim.
 
-The body carries the claim's uid and resourceVersion as preconditions: a condition is written only onto the
-allocation that it was decided for; a claim that changed meanwhile answers Conflict.
+The body has the claim's UID and resourceVersion as preconditions. A condition is therefore written
+only to the allocation for which it was decided. If the claim has changed, the API server answers
+Conflict.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ def device_conditions(
     now: str,
     results: Callable[[Object], bool] | None = None,
 ) -> Object:
-    """The body for ``Client.apply(CLAIMS, ..., subresource="status")`` that sets one condition on a claim's devices.
+    """Return the body for ``Client.apply(CLAIMS, ..., subresource="status")`` with one condition on
+    a claim's devices.
 
-    ``claim`` is the claim as it was decided on. ``type_``, ``status`` ("True", "False", "Unknown"), ``reason`` and
-    ``message`` are those of metav1.Condition; ``now`` (RFC 3339, seconds) becomes lastTransitionTime unless the status
-    stays what it was. ``results`` says which allocation results are meant, of those that carry binding conditions
-    (default: all). What those devices carry already of their own binding conditions is repeated, because apply takes
-    away what its manager no longer names. Raises ValueError when there is nothing to write.
+    ``claim``: the claim for which the condition was decided. ``type_``, ``status`` ("True",
+    "False", "Unknown"), ``reason``, ``message``: as in metav1.Condition. ``now`` (RFC 3339,
+    seconds): becomes lastTransitionTime if the status changes. ``results``: selects among the
+    allocation results with binding conditions (default: all).
+
+    Existing binding conditions of those devices are repeated, because apply removes the fields that
+    its manager no longer names. Raise ValueError if there is nothing to write.
     """
     new = {"type": type_, "status": status, "reason": reason, "message": message[:MESSAGE_LIMIT]}
     devices: dict[tuple[Any, ...], Object] = {}
@@ -49,7 +53,10 @@ def device_conditions(
 
 
 def already_set(claim: Object, type_: str, status: str = "True") -> bool:
-    """True when every result with binding conditions has it with this status; False without such results."""
+    """Return whether every result with binding conditions has the condition with this status.
+
+    Return False if there are no such results.
+    """
     bound = _bound(claim)
     return bool(bound) and all(
         any(c.get("type") == type_ and c.get("status") == status for c in _conditions(claim, result))
@@ -96,5 +103,5 @@ def _merged(present: list[Object], new: Object, now: str) -> list[Object]:
     new = new | {"lastTransitionTime": since or now}
     if not old:
         return [*present, new]
-    # In its old place: another order would be a change, and a write, to the API server.
+    # Keep its place. Another order would be a change, and a write, to the API server.
     return [new if condition is old else condition for condition in present]

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which entries of a node's ResourceSlices are one device, as a whole or a part of it, and which claim has one of them.
+"""Find the ResourceSlice entries of one device, whole or part, and the claim that has one of them.
 
-NVIDIA's DRA driver announces a GPU as ``gpu`` with its ``uuid``, as MIG partitions with ``parentUUID``, and for a
-virtual machine as ``vfio`` with its PCI address only. Not finding a device there is no proof that nobody has it.
+NVIDIA's DRA driver publishes a GPU as ``gpu`` with its ``uuid``, as MIG partitions with
+``parentUUID``, and for a virtual machine as ``vfio`` with its PCI address only. If no entry names a
+device, a claim may nevertheless have it.
 """
 
 from __future__ import annotations
@@ -26,19 +27,22 @@ _INTEL_NAME: t.Final = re.compile(r"([0-9a-f]{4})-([0-9a-f]{2})-([0-9a-f]{2})-([
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """By what a node knows a device: the GPU's UUID and its PCI address, each empty when not known."""
+    """The names of a device on a node: the GPU's UUID and its PCI address, each empty if unknown.
+    """
 
     uuid: str
     address: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that are known, as slices are looked up by them."""
+        """Return the known names, as keys for slices."""
         return tuple(name for name in (self.uuid, self.address.lower()) if name)
 
 
 def keys(node_slices: Iterable[Json], device: DeviceName) -> list[DeviceKey]:
-    """(driver, pool, device) of the device and of each part of it, the whole first; in its node's slices."""
+    """Return (driver, pool, device) of the device and its parts in the slices of its node, the
+    whole first.
+    """
     listed = list(node_slices)
     device = _with_address(listed, device)
     found = [(_is_whole(entry, device), key) for entry, key in _entries(listed) if _is_of(entry, device)]
@@ -46,16 +50,19 @@ def keys(node_slices: Iterable[Json], device: DeviceName) -> list[DeviceKey]:
 
 
 def whole(node_slices: Iterable[Json], device: DeviceName) -> DeviceKey | None:
-    """(driver, pool, device) under which the slices announce the whole device, None when they do not."""
+    """Return (driver, pool, device) under which the slices publish the whole device, None if they
+    do not.
+    """
     return next((key for entry, key in _entries(node_slices) if _is_whole(entry, device)), None)
 
 
 def user(items: Iterable[Json], node_slices: Iterable[Json], node: str, device: DeviceName,
          drivers: Collection[str]) -> str:
-    """Why a device of a node may be in use, in a sentence; empty when no claim has it.
+    """Return why a device of a node may be in use, in a sentence, empty if no claim has it.
 
-    ``items``: all claims, ``node_slices``: the slices of the node, ``drivers``: those that may announce the device. A
-    claim that has a device there that no slice tells apart from this one may have this one.
+    ``items``: all claims. ``node_slices``: the slices of the node. ``drivers``: drivers that may
+    publish the device. If a claim has a device of the node that no slice distinguishes from this
+    one, the claim may have this one.
     """
     listed = list(node_slices)
     device = _with_address(listed, device)
@@ -74,7 +81,9 @@ def user(items: Iterable[Json], node_slices: Iterable[Json], node: str, device: 
 
 
 def keeper(items: Iterable[Json], node: str, pool_device: str) -> str:
-    """The claim that has a device as a pool device (``<pool>/<device>``) of a node, in a sentence; empty for none."""
+    """Return which claim has a device as a pool device (``<pool>/<device>``) of a node, in a
+    sentence, empty for none.
+    """
     for claim in items if pool_device else ():
         if claims.node(claim) == node and any(f"{r['pool']}/{r['device']}" == pool_device
                                               for r in claims.binding_results(claim)):
@@ -83,7 +92,7 @@ def keeper(items: Iterable[Json], node: str, pool_device: str) -> str:
 
 
 def identities(node_slice: Json) -> Iterator[str]:
-    """UUIDs and PCI addresses that the entries of a slice name, for an index."""
+    """Yield the UUIDs and PCI addresses in the entries of a slice, for an index."""
     for device in slices.devices(node_slice):
         yield from filter(None, (slices.attribute(device, "uuid"), entry_parent(device), entry_address(device)))
 
@@ -95,7 +104,7 @@ def _entries(node_slices: Iterable[Json]) -> Iterator[tuple[Json, DeviceKey]]:
 
 
 def _with_address(node_slices: Iterable[Json], device: DeviceName) -> DeviceName:
-    """With the PCI address that the slices tell, when it is not known."""
+    """Return the name with the PCI address from the slices, if it was unknown."""
     if device.address or not device.uuid:
         return device
     told = (entry_address(entry) for entry, _key in _entries(node_slices) if _is_whole(entry, device))
@@ -109,11 +118,13 @@ def _is_whole(entry: Json, device: DeviceName) -> bool:
 
 
 def by_address(entry: Json) -> str:
-    """PCI address of a whole device that has no UUID: a GPU of AMD's or Intel's, or one of the node agent's own driver
-    (controller/agent/kubelet_plugin/devices.py); empty for any other entry.
+    """Return the PCI address of a whole device without a UUID, empty for any other entry.
 
-    Source: docs/driver-attributes.md of ROCm/k8s-gpu-dra-driver; pkg/gpu/device of
-    intel/intel-resource-drivers-for-kubernetes, whose devices are named by their address and id.
+    Such devices are GPUs of AMD or Intel, and devices of the node agent's own driver
+    (controller/agent/kubelet_plugin/devices.py).
+
+    Source: docs/driver-attributes.md of ``ROCm/k8s-gpu-dra-driver``, and pkg/gpu/device of
+    intel/intel-resource-drivers-for-kubernetes, which names devices by address and ID.
     """
     if slices.attribute(entry, "type") == AMD_WHOLE:
         return (slices.attribute(entry, "pciAddr") or "").lower()
@@ -122,7 +133,7 @@ def by_address(entry: Json) -> str:
 
 
 def _is_of(entry: Json, device: DeviceName) -> bool | None:
-    """Whether an entry is the device or a part of it; None when that cannot be told."""
+    """Return whether an entry is the device or a part of it, None if that is unknown."""
     uuid = slices.attribute(entry, "uuid") or ""
     parent = entry_parent(entry) or ("" if uuid.startswith(PARTITION_PREFIX) else uuid)
     if parent and device.uuid:
@@ -134,11 +145,11 @@ def _is_of(entry: Json, device: DeviceName) -> bool | None:
 
 
 def entry_parent(entry: Json) -> str:
-    """UUID of the device that an entry says it is a part of; empty for none."""
+    """Return the UUID of the device of which an entry is a part, empty for none."""
     return slices.attribute(entry, "parentUUID") or ""
 
 
 def entry_address(entry: Json) -> str:
-    """PCI address of an entry, whole or part, in small letters; empty when it says none."""
+    """Return the PCI address of an entry, whole or part, in lower case, empty for none."""
     named = (slices.attribute(entry, name) for name in ("resource.kubernetes.io/pciBusID", "pciBusID", "pciAddr"))
     return (next(filter(None, named), "") or by_address(entry)).lower()

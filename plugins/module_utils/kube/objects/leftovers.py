@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What in a namespace is somebody's: neither put there by Kubernetes itself, nor gone with what it belongs to."""
+"""Find user-owned objects that keep a namespace from being deleted.
+
+Objects that Kubernetes itself made, or that are deleted with their owner, do not count.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from dataclasses import dataclass
 
 from ..api_resources import Object
 
-# Whoever writes these writes them anew: marks of running processes, and what follows from other objects.
+# Running processes and controllers write these kinds again.
 PASSING_KINDS = frozenset({"Event", "Lease", "GateLease", "Endpoints", "EndpointSlice"})
-# What Kubernetes, and OpenShift, put into every namespace.
+# Objects that Kubernetes and OpenShift put into every namespace.
 GIVEN = frozenset({
     ("ConfigMap", "kube-root-ca.crt"),
     ("ConfigMap", "openshift-service-ca.crt"),
@@ -31,14 +34,18 @@ _RESOURCE_POLICY = "helm.sh/resource-policy"
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What goes together with the namespace: objects by kind and name, by a label, and Helm releases by name."""
+    """Objects that are deleted with the namespace: by kind and name, by a label, or by Helm
+    release.
+    """
 
     label: tuple[str, str] = ("", "")
     objects: frozenset[tuple[str, str]] = frozenset()
     releases: frozenset[str] = frozenset()
 
     def has(self, obj: Object) -> bool:
-        """Whether the object is one of these. What a chart wants kept outlives its release."""
+        """Return whether the object is one of these. An object that its chart keeps outlives the
+        release.
+        """
         labels = obj["metadata"].get("labels") or {}
         if (obj["kind"], obj["metadata"]["name"]) in self.objects or self.label in labels.items():
             return True
@@ -49,9 +56,10 @@ class Own:
 
 
 def left_over(found: Sequence[Object], own: Own, outliving: Collection[str] = ()) -> list[str]:
-    """Kind and name of all that keeps a namespace, each once.
+    """Return kind and name of all objects that keep the namespace, each once.
 
-    ``found``: the objects of the namespace, with their kind. ``outliving``: uids of owners outside that are alive.
+    ``found``: objects of the namespace, with their kind. ``outliving``: UIDs of live owners outside
+    the namespace.
     """
     inside = {obj["metadata"].get("uid") for obj in found}
     return sorted({f"{obj['kind']} {obj['metadata']['name']}" for obj in found
@@ -59,7 +67,7 @@ def left_over(found: Sequence[Object], own: Own, outliving: Collection[str] = ()
 
 
 def outside_owners(found: Sequence[Object]) -> Iterator[Object]:
-    """References to owners that are not among the objects of the namespace: of the cluster, or gone."""
+    """Yield references to owners that are not in the namespace: cluster-scoped, or gone."""
     inside = {obj["metadata"].get("uid") for obj in found}
     return (ref for obj in found for ref in obj["metadata"].get("ownerReferences") or () if ref["uid"] not in inside)
 
@@ -72,7 +80,8 @@ def _given(obj: Object) -> bool:
 
 
 def _goes(obj: Object, inside: Collection[str], outliving: Collection[str]) -> bool:
-    """Whether it is being deleted, or stands or falls with an owner that is judged itself or is gone."""
+    """Return whether it is being deleted, or depends on an owner that is judged itself or is gone.
+    """
     if obj["metadata"].get("deletionTimestamp"):
         return True
     owners = [ref["uid"] for ref in obj["metadata"].get("ownerReferences") or ()]
@@ -80,7 +89,7 @@ def _goes(obj: Object, inside: Collection[str], outliving: Collection[str]) -> b
 
 
 def _release(obj: Object) -> str:
-    """The Helm release that a Secret records."""
+    """Return the Helm release that a Secret records."""
     if obj.get("type") != _RELEASE_TYPE:
         return ""
     return str((obj["metadata"].get("labels") or {}).get("name", ""))

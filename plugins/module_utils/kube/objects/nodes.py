@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How to read a Node (core/v1); raw JSON in, plain values out."""
+"""Read a Node (core/v1): raw JSON in, plain values out."""
 
 from __future__ import annotations
 
@@ -14,34 +14,39 @@ Json = dict[str, t.Any]
 
 
 def ready(node: Mapping[str, t.Any]) -> bool:
-    """Whether the condition Ready is True; a node without the condition is not ready."""
+    """Return whether the condition Ready is True. A node without the condition is not ready."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
 PROVIDER_PREFIX: t.Final = "fsas-cdi://"
-# Written by an administrator: the node is shut down and does not come back by itself (Kubernetes 1.28, KEP-2268).
+# Set by an administrator: the node is shut down and does not come back by itself (Kubernetes 1.28,
+# KEP-2268).
 OUT_OF_SERVICE: t.Final = "node.kubernetes.io/out-of-service"
 
 
 def machine(node: Mapping[str, t.Any]) -> str:
-    """Uid of the machine that a node says it is, by its providerID ``fsas-cdi://<machine uid>``; empty for none."""
+    """Return the UID of the node's machine from its providerID ``fsas-cdi://<machine uid>``, empty
+    for none.
+    """
     provider = str((node.get("spec") or {}).get("providerID") or "")
     return provider.rpartition("/")[2] if provider.startswith(PROVIDER_PREFIX) else ""
 
 
 def capacity(node: Mapping[str, t.Any]) -> dict[str, str]:
-    """What a node has in all, by resource, as Kubernetes writes quantities."""
+    """Return the total capacity of a node by resource, as Kubernetes quantities."""
     return {str(name): str(amount) for name, amount in ((node.get("status") or {}).get("capacity") or {}).items()}
 
 
 def out_of_service(node: Mapping[str, t.Any]) -> bool:
-    """Whether an administrator said that the node is shut down."""
+    """Return whether an administrator marked the node as shut down."""
     return any(taint.get("key") == OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or ())
 
 
 def trimmed(node: Json) -> Json:
-    """What is kept of a node: its images, addresses, annotations and the other conditions are not read."""
+    """Return the part of a node that is kept. Images, addresses, annotations and other conditions
+    are dropped.
+    """
     spec, status = node.get("spec") or {}, node.get("status") or {}
     kept = {name: status[name] for name in ("allocatable", "capacity") if name in status}
     conditions = [picked(each, ("type", "status")) for each in status.get("conditions") or ()

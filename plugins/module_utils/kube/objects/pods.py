@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How to read a pod that may be held by our scheduling gate (KEP-3521), and what of a pod is worth keeping."""
+"""Read a pod that may be gated (KEP-3521), and select the parts of a pod that are kept."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ GATE: t.Final = "composable.infra/devices"
 OPT: t.Final = "composable.infra/gated"
 GROUPS: t.Final = ("composable.infra/group", "scheduling.x-k8s.io/pod-group")
 GROUP_SIZE: t.Final = "composable.infra/group-size"
-# As the label's value: the pods of one Job are the group, each run of a CronJob its own.
+# Value of the label: the pods of one Job are the group. Each run of a CronJob is its own group.
 OF_JOB: t.Final = "job"
 _SIZE: t.Final = re.compile(r"[1-9][0-9]{0,3}")
-# Of objects that the API server made. It takes any text in a reference, and both stand in logs and messages.
+# Names and UIDs of objects that exist. The API server accepts any text in a reference, and both
+# appear in logs and messages.
 _NAME: t.Final = re.compile(r"[a-z0-9.-]{1,253}")
 _UID: t.Final = re.compile(r"[0-9A-Za-z-]{1,64}")
-# What is read of a pod, by the filters in planning/scheduling too.
+# Fields of a pod that are read, also by the filters in planning/scheduling.
 _CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _MOUNT: t.Final = ("bindMountOptions",)
 _BOUND: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affinity", "hostNetwork", "priority",
@@ -31,7 +32,7 @@ _UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers", "volu
 _STATUS: t.Final = ("phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus", "resources",
                     "allocatedResources")
 _OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
-# Condition of a pod whose gate was removed without devices.
+# Condition of a pod after its gate was removed without devices.
 SERVED: t.Final = "composable.infra/Served"
 _CONDITION: t.Final = ("type", "status", "reason", "message")
 RESIZE_PENDING: t.Final = "PodResizePending"
@@ -39,23 +40,25 @@ _RESIZED: t.Final = ("name", "resources", "allocatedResources")
 
 
 def held(pod: Json) -> bool:
-    """True while our gate holds the pod and the pod is wanted."""
+    """Return whether the pod is gated and has not ended."""
     gates = (pod.get("spec") or {}).get("schedulingGates") or []
     return any(g.get("name") == GATE for g in gates) and not ended(pod)
 
 
 def foreign(pod: Json) -> list[str]:
-    """Names of the gates of others."""
+    """Return the names of other scheduling gates."""
     return [str(g.get("name")) for g in (pod.get("spec") or {}).get("schedulingGates") or [] if g.get("name") != GATE]
 
 
 def ended(pod: Json) -> bool:
-    """True when it will not run any more: deleted, succeeded or failed."""
+    """Return whether the pod is deleted, succeeded or failed, and will not run any more."""
     return bool(pod["metadata"].get("deletionTimestamp")) or phase(pod) in ("Succeeded", "Failed")
 
 
 def wants_devices(pod: Json) -> bool:
-    """Whether it asks for devices by claims, or by extended resources, which a DeviceClass may serve."""
+    """Return whether it requests devices by claims or by extended resources, which a DeviceClass
+    may serve.
+    """
     spec = pod.get("spec") or {}
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     names = (name for each in containers for name in (each.get("resources") or {}).get("requests") or ())
@@ -70,8 +73,8 @@ def _is_extended(resource: str) -> bool:
 def has_host_access(pod: Json) -> bool:
     """Return whether a container of the pod may open devices of its node without a claim.
 
-    It is privileged, or has a folder of the node. The level ``baseline`` of Kubernetes' Pod
-    Security Standards permits neither.
+    It may if it is privileged or mounts a folder of the node. The level ``baseline`` of Kubernetes'
+    Pod Security Standards allows neither.
     """
     spec = pod.get("spec") or {}
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
@@ -80,27 +83,27 @@ def has_host_access(pod: Json) -> bool:
 
 
 def phase(pod: Json) -> str:
-    """``status.phase``."""
+    """Return ``status.phase``."""
     return str((pod.get("status") or {}).get("phase") or "")
 
 
 def node(pod: Json) -> str:
-    """The node it is bound to, else the one it is nominated to, else empty."""
+    """Return the node to which it is bound, else nominated, else an empty text."""
     return bound(pod) or nominated(pod)
 
 
 def bound(pod: Json) -> str:
-    """The node it is bound to, empty when it is not."""
+    """Return the node to which it is bound, empty for none."""
     return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def nominated(pod: Json) -> str:
-    """The node it is nominated to, empty when it is not."""
+    """Return the node to which it is nominated, empty for none."""
     return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 
 def unschedulable(pod: Json) -> str:
-    """The scheduler's words when it has tried the pod in vain, else empty."""
+    """Return kube-scheduler's message if it could not place the pod, else an empty text."""
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             return str(condition.get("message") or "Unschedulable")
@@ -108,9 +111,9 @@ def unschedulable(pod: Json) -> str:
 
 
 def claim_names(pod: Json) -> dict[str, str | None]:
-    """Names of the pod's ResourceClaims by the entry in ``spec.resourceClaims``, None while one is not created.
+    """Return the pod's ResourceClaims by the entry in ``spec.resourceClaims``, None until created.
 
-    The one that the scheduler made for its extended resources (KEP-5004) has an empty entry.
+    The claim that kube-scheduler made for its extended resources (KEP-5004) has an empty entry.
     """
     status = pod.get("status") or {}
     made = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or []}
@@ -120,10 +123,11 @@ def claim_names(pod: Json) -> dict[str, str | None]:
 
 
 def group(pod: Json) -> tuple[str, int] | None:
-    """(namespace/name, number of pods) of the group that the pod belongs to, by label and annotation; None without.
+    """Return (namespace/name, number of pods) of the pod's group by label and annotation, None for
+    no group.
 
-    With the label ``job`` on a pod of a Job the group is that Job: ``namespace/name/uid``. The size is 0 where there is
-    none, or none from 1 to 9999.
+    If the label is ``job`` on a pod of a Job, the group is that Job: ``namespace/name/uid``. The
+    size is 0 if it is missing or not from 1 to 9999.
     """
     meta = pod["metadata"]
     name = _group_name(meta)
@@ -141,7 +145,7 @@ def _group_name(meta: Json) -> str:
 
 
 def job(pod: Json) -> Json | None:
-    """The reference to the Job that the pod belongs to, None for none."""
+    """Return the reference to the pod's Job, None for none."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((each for each in owners if each.get("controller") and each.get("kind") == "Job"
                  and str(each.get("apiVersion")).startswith("batch/")
@@ -149,30 +153,35 @@ def job(pod: Json) -> Json | None:
 
 
 def removal(uid: str) -> Json:
-    """A strategic merge patch that takes our gate and no other from the pod with this uid."""
+    """Return a strategic merge patch that removes only this collection's gate from the pod with
+    this UID.
+    """
     return {"metadata": {"uid": uid}, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
 
 
 def not_served(uid: str, reason: str, now: str) -> Json:
-    """A strategic merge patch of the status of the pod with this uid: its gate was removed without devices, and why.
+    """Return a strategic merge patch of the pod's status: its gate was removed without devices,
+    with the reason.
 
-    A condition, since an annotation could be written by whoever may create pods. ``now``: RFC 3339.
+    It is a condition, since every user who may create pods can write an annotation. ``now``: RFC
+    3339.
     """
     told = {"type": SERVED, "status": "False", "reason": "GateReleased", "message": reason, "lastTransitionTime": now}
     return {"metadata": {"uid": uid}, "status": {"conditions": [told]}}
 
 
 def why_not_served(pod: Json) -> str:
-    """Why the gate of a pod was removed without devices, empty if it was not."""
+    """Return why the gate of a pod was removed without devices, empty if it was not."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return next((str(each.get("message") or "") for each in conditions if each.get("type") == SERVED), "")
 
 
 def trimmed(pod: Json) -> Json:
-    """What is kept of a pod: all are watched where pods are held, so that what no decision needs is left out.
+    """Return the part of a pod that is kept. All pods are watched, so fields that no decision needs
+    are dropped.
 
-    Of a pod that is bound only what it takes on its node, and what it says of other pods. A new object; ``pod`` is left
-    as it is.
+    A bound pod keeps only the fields that it needs on its node and its terms about other pods. The
+    result is a new object, and ``pod`` does not change.
     """
     spec = pod.get("spec") or {}
     names = _BOUND if spec.get("nodeName") else [name for name in spec if name not in _UNREAD]
@@ -191,7 +200,9 @@ def trimmed(pod: Json) -> Json:
 
 
 def trimmed_container(container: Json) -> Json:
-    """What is kept of a container: what it requests, and options of its mounts, which need a feature of the node."""
+    """Return the part of a container that is kept: requests, and mount options that need a node
+    feature.
+    """
     kept = picked(container, _CONTAINER)
     if mounts := [picked(each, _MOUNT) for each in container.get("volumeMounts") or () if each.get("bindMountOptions")]:
         kept["volumeMounts"] = mounts
@@ -199,12 +210,15 @@ def trimmed_container(container: Json) -> Json:
 
 
 def _trimmed_volume(volume: Json) -> Json:
-    """Its name, and of which kind it is. Each pod has one of its own for its token, which nobody shares."""
+    """Return the name and kind of a volume. Each pod has its own volume for its token."""
     return {key: value if key == "name" or value is None else {} for key, value in volume.items()}
 
 
 def _trimmed_status(pod: Json) -> Json:
-    """With what containers have after a resize in place (KEP-1287); of the conditions of a bound pod only that one."""
+    """Return the status with container resources after an in-place resize (KEP-1287).
+
+    A bound pod keeps only the condition of a pending resize.
+    """
     status = pod.get("status") or {}
     kept = picked(status, _STATUS)
     if "conditions" in status:

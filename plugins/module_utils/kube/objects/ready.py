@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The condition Ready of our custom resources, by which ``kubectl wait`` and others know them without their states.
+"""The condition Ready of the custom resources, so that ``kubectl wait`` needs no knowledge of their
+states.
 
-Source: metav1.Condition; ``observedGeneration`` is the ``metadata.generation`` that the status is about.
+Source: metav1.Condition. ``observedGeneration`` is the ``metadata.generation`` of the object that
+the status describes.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ _READY_STATES = ("Online", "Running")
 
 
 def with_ready(obj: Object, status: Object, now: str) -> list[Object]:
-    """The conditions of an object of CoHDI's kinds once it has this status: Ready, and those of others as they are.
+    """Return the conditions of an object of CoHDI's kinds for a new status: Ready, and the others
+    unchanged.
 
-    ``status``: what it will say, with ``state`` and ``error``. ``now`` (RFC 3339, seconds) becomes lastTransitionTime
-    unless Ready stays what it was. An object is ready while its state is the wanted one and nothing is wrong.
+    ``status``: the new status with ``state`` and ``error``. ``now`` (RFC 3339, seconds): becomes
+    lastTransitionTime if Ready changes. An object is ready if its state is the wanted one and it
+    has no error.
     """
     present = (obj.get("status") or {}).get("conditions") or []
     old: Object = next((condition for condition in present if condition.get("type") == READY), {})
@@ -35,7 +39,7 @@ def with_ready(obj: Object, status: Object, now: str) -> list[Object]:
 
 
 def outdated(obj: Object) -> bool:
-    """Whether its Ready is about an older generation; one without Ready is not."""
+    """Return whether its condition Ready is of an older generation, False without the condition."""
     generation = int(obj["metadata"].get("generation") or 0)
     return any(condition.get("type") == READY and int(condition.get("observedGeneration") or 0) < generation
                for condition in (obj.get("status") or {}).get("conditions") or [])

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one ResourceSlice of a node shows, read once for all its devices.
+"""The devices that one ResourceSlice of a node shows, read once for all.
 
-The same answers as ``device_users.whole`` and ``device_users.keys`` give for each name, in one pass over the entries: a
-look at every entry for every name would cost the square of the number of devices.
+The results equal those of ``device_users.whole`` and ``device_users.keys`` for each name, but need
+one pass over the entries. A pass for each name would cost the square of the number of devices.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """By UUID and by PCI address: ``whole`` devices, and ``parts`` of each, the whole among them and first.
+    """``whole``: whole devices by UUID and by PCI address. ``parts``: all entries of each device,
+    the whole first.
 
-    ``sick``: the devices that their driver keeps from new claims, each with its taint.
+    ``sick``: devices that their driver keeps from new claims, each with its taint.
     """
 
     whole: Mapping[str, DeviceKey]
@@ -33,8 +34,11 @@ class Shown:
 
 
 class _Entry(t.NamedTuple):
-    """A device of a slice. ``of``: the UUID of the whole device that it is, or is a part of; ``own``: the PCI address
-    by which it is known as a whole. Each is empty where the entry does not say it."""
+    """A device of a slice. Each field is empty if the entry does not have it.
+
+    ``of``: UUID of the whole device that it is, or of which it is a part. ``own``: PCI address that
+    names it as a whole device.
+    """
 
     key: DeviceKey
     uuid: str
@@ -44,7 +48,7 @@ class _Entry(t.NamedTuple):
 
 
 def read(node_slice: Json) -> Shown:
-    """Everything at once, for those who look each device up."""
+    """Read all devices of a slice at once, for callers that look up each device."""
     entries = [_read(node_slice, device) for device in slices.devices(node_slice)]
     wholes = _Wholes(entries)
     parts = _Parts(entries, wholes)
@@ -62,7 +66,7 @@ def _read(node_slice: Json, device: Json) -> _Entry:
 
 
 class _Wholes:
-    """The first entry that is a whole device, by UUID, else by address."""
+    """The first entry of each whole device, by UUID, else by address."""
 
     def __init__(self, entries: Iterable[_Entry]) -> None:
         self._by_uuid: dict[str, _Entry] = {}
@@ -77,12 +81,14 @@ class _Wholes:
                 self._by_address.setdefault(entry.own, entry)
 
     def named(self, name: str) -> _Entry | None:
-        """The device with this UUID or address."""
+        """Return the device with this UUID or address."""
         return self._by_uuid.get(name) or self._by_address.get(name.lower())
 
 
 class _Parts:
-    """The entries of each device. One that names its device by UUID belongs to no other that has a UUID."""
+    """The entries of each device. An entry with the UUID of its device belongs to no other device
+    with a UUID.
+    """
 
     def __init__(self, entries: Iterable[_Entry], wholes: _Wholes) -> None:
         self._of: defaultdict[str, list[_Entry]] = defaultdict(list)
@@ -94,7 +100,8 @@ class _Parts:
             self._at[entry.address].append(entry)
 
     def named(self, name: str) -> tuple[DeviceKey, ...]:
-        """Those of the device with this UUID, or else this address, the whole first."""
+        """Return the entries of the device with this UUID, or else this address, the whole first.
+        """
         address = self._addresses.get(name, "")
         found = [*self._of.get(name, ()), *(self._nameless.get(address, ()) if address else ())]
         ordered = sorted((_place(entry, name, address), entry.key) for entry in found)
@@ -105,5 +112,5 @@ class _Parts:
 
 
 def _place(entry: _Entry, uuid: str, address: str) -> bool:
-    """False, which sorts first, for the whole device."""
+    """Return False, which sorts first, for the whole device."""
     return not (entry.uuid == uuid if entry.uuid else bool(address) and entry.own == address)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How to read a ResourceSlice (resource.k8s.io/v1): a node's own devices, or a pool's."""
+"""Read a ResourceSlice (``resource.k8s.io/v1``) of a node or of a pool."""
 
 from __future__ import annotations
 
@@ -15,45 +15,47 @@ LOST: t.Final = "gpu.nvidia.com/gpu-lost"
 
 
 def driver(item: Json) -> str:
-    """Driver of the slice."""
+    """Return the driver of the slice."""
     return str(item["spec"]["driver"])
 
 
 def node(item: Json) -> str | None:
-    """Node of a node-local slice, None for a pool."""
+    """Return the node of a node-local slice, None for a pool."""
     name = item["spec"].get("nodeName")
     return str(name) if name else None
 
 
 def pool(item: Json) -> str:
-    """Pool name of the slice."""
+    """Return the pool name of the slice."""
     return str(item["spec"]["pool"]["name"])
 
 
 def attribute(device: Json, name: str) -> str | None:
-    """A string attribute of a device; None when it is absent or of another type."""
+    """Return a string attribute of a device, None if it is absent or of another type."""
     value = (device.get("attributes") or {}).get(name)
     text = value.get("string") if isinstance(value, dict) else None
     return text if isinstance(text, str) else None
 
 
 def without_uuid(device: Json) -> Json:
-    """An entry without what no other device has."""
+    """Return an entry without its UUID, which no other device has."""
     attributes = device.get("attributes") or {}
     return {**device, "attributes": {name: value for name, value in attributes.items() if name != "uuid"}}
 
 
 def devices(item: Json) -> list[Json]:
-    """Devices of the slice."""
+    """Return the devices of the slice."""
     found: list[Json] = item["spec"].get("devices") or []
     return found
 
 
 def sick(item: Json) -> Iterator[tuple[Json, str]]:
-    """Yield the devices that their driver keeps from new claims, each with its taint: ``<key>=<value>:<effect>``.
+    """Yield the devices that their driver keeps from new claims, each with its taint:
+    ``<key>=<value>:<effect>``.
 
-    Source: KEP-5055; a driver taints a device in its ResourceSlice. A DeviceTaintRule stands elsewhere. NVIDIA's plugin
-    gives all devices of a node the taint LOST while one of them is lost: they are well when that one has left.
+    Source: KEP-5055. A driver taints a device in its ResourceSlice. A DeviceTaintRule is a separate
+    object. NVIDIA's plugin gives all devices of a node the taint LOST while one device is lost.
+    They are healthy again when that device has left.
     """
     for device in devices(item):
         for taint in device.get("taints") or ():
@@ -64,12 +66,15 @@ def sick(item: Json) -> Iterator[tuple[Json, str]]:
 
 
 def uuids(item: Json) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """(uuid, (driver, pool, device)) of a node-local slice's devices that name a uuid."""
+    """Yield (UUID, (driver, pool, device)) of the devices of a node-local slice that have a UUID.
+    """
     for device in devices(item):
         if uuid := attribute(device, "uuid"):
             yield uuid, (driver(item), pool(item), device["name"])
 
 
 def trimmed(item: Json) -> Json:
-    """What is kept of a slice of a node. A pool's slice is kept whole, since it is written again whole."""
+    """Return the part of a node's slice that is kept. A pool's slice is kept whole, since it is
+    written again.
+    """
     return {**header(item), "metadata": metadata(item), "spec": item["spec"]} if node(item) else item

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the scheduler from a device that is about to be detached, where the API server can say so (KEP-5055).
+"""Keep kube-scheduler from a device that is about to be detached, if the API server supports it
+(KEP-5055).
 
-DeviceTaintRule is served as resource.k8s.io/v1 from 1.37, v1beta2 in 1.36 and v1alpha3 before, each behind a gate;
-where it is not served there is no taint and the last look at the claims has to do.
+DeviceTaintRule is served as ``resource.k8s.io/v1`` from 1.37, v1beta2 in 1.36 and v1alpha3 before,
+each behind a feature gate. If it is not served there is no taint, and only the last check of the
+claims protects the device.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def _rule_name(resource: str, part: str) -> str:
 
 
 def _key_of(rule: Json) -> DeviceKey | None:
-    """(driver, pool, device) that a rule is about; None for one that selects more than a device."""
+    """Return (driver, pool, device) of a rule, None for a rule that selects more than one device.
+    """
     selected = rule["spec"].get("deviceSelector") or {}
     if not selected.keys() >= {*_KEY}:
         return None
@@ -39,8 +42,10 @@ def _key_of(rule: Json) -> DeviceKey | None:
 
 
 class DeviceTaints:
-    """Taint rules named ``<ComposableResource>-taint``, as composable-resource-operator names them; those of parts of a
-    device, such as MIG partitions, have something after it."""
+    """Taint rules named ``<ComposableResource>-taint``, as composable-resource-operator names them.
+
+    Rules for parts of a device, such as MIG partitions, have a suffix.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -49,11 +54,13 @@ class DeviceTaints:
         self._looked = False
 
     def place(self, name: str, devices: Sequence[tuple[str, str, str]], uuid: str) -> bool:
-        """Taint a device and its parts with NoSchedule, so that no new claim is given one of them (KEP-5055).
+        """Taint a device and its parts with NoSchedule, so that no new claim gets one of them
+        (KEP-5055).
 
-        ``name`` is that of the ComposableResource; ``devices`` are (driver, pool, device) as in its ResourceSlices, the
-        whole first; ``uuid`` becomes the taint's value. Returns False where DeviceTaintRule is not served or may not be
-        created; a rule for it that is there already is as good as a new one. Raises ApiError for any other refusal.
+        ``name``: name of the ComposableResource. ``devices``: (driver, pool, device) as in its
+        ResourceSlices, the whole first. ``uuid``: becomes the taint's value. Return False if
+        DeviceTaintRule is not served or may not be created. An existing rule for the device counts
+        as created. Raise ApiError for any other refusal.
         """
         rules = self._rules()
         if rules is None:
@@ -69,8 +76,10 @@ class DeviceTaints:
         return True
 
     def _create(self, rules: ApiResource, name: str, spec: Json) -> bool:
-        """Whether the rule of this name is about this very device now: one may have had another name before. Raises
-        Forbidden."""
+        """Create a rule. Return whether the rule of this name selects this device.
+
+        An existing rule may be for a device that had the name before. Raise Forbidden.
+        """
         body = {"apiVersion": rules.group_version, "kind": rules.kind, "metadata": {"name": name}, "spec": spec}
         try:
             self._client.create(rules, body)
@@ -80,8 +89,11 @@ class DeviceTaints:
         return True
 
     def placed(self) -> dict[str, frozenset[DeviceKey]]:
-        """Entries of slices that are tainted, as (driver, pool, device), by ComposableResource, also one that is gone;
-        none where rules are not served or may not be listed."""
+        """Return the tainted slice entries, as (driver, pool, device), by ComposableResource, even
+        if it is gone.
+
+        Return none if rules are not served or may not be listed.
+        """
         rules, found = self._rules(), dict[str, frozenset[DeviceKey]]()
         with contextlib.suppress(NotFound, NotServed, Forbidden):
             for rule in self._client.list(rules).items if rules else ():
@@ -92,7 +104,7 @@ class DeviceTaints:
         return found
 
     def remove(self, name: str) -> None:
-        """Remove the rules of a ComposableResource; where there are none it is fine."""
+        """Remove the rules of a ComposableResource. It is no error if there are none."""
         rules = self._rules()
         if rules is None:
             return
@@ -101,7 +113,7 @@ class DeviceTaints:
         self._delete(rules, name, lambda _key: True)
 
     def lift(self, name: str, devices: Collection[DeviceKey]) -> None:
-        """Remove those rules of a ComposableResource that are about these entries of slices."""
+        """Remove the rules of a ComposableResource for these slice entries."""
         if rules := self._rules():
             self._delete(rules, name, lambda key: key in devices)
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of a store by key: those that were trimmed are packed, and those asked for lately are decoded, too."""
+"""The objects of a store by key. Trimmed objects are packed, and recently used ones are decoded
+too.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,20 @@ from .parts import Trimmed
 
 Kept: t.TypeAlias = "Object | bytes"
 Handles = list[tuple[Key, Kept]]
-# Length of the texts that one generation of decoded objects has; a decoded object takes ten times as much. It is what
-# some thirty workers and the plans of 200 busy nodes read at a time: with less they push out each other's.
+# Text length of one generation of decoded objects. A decoded object takes ten times as much memory.
+# This is what some thirty workers and the plans of 200 busy nodes read at a time. With less, they
+# evict each other's objects.
 RECENT = 1 << 18
 
 _log = logging.getLogger(__name__)
 
 
 class Contents:
-    """Not thread-safe: the store's lock is held.
+    """Packed and decoded objects. Not thread-safe: callers have the store's lock.
 
-    An object that somebody still holds is given again as the same dict, so that who remembers what it read from an
-    object may ask by ``is`` whether that is still so. Of two generations of decoded objects the older one is let go
-    when the younger is full, or by ``age``.
+    An object that is still referenced is returned as the same dict, so that a cache can check by
+    ``is`` whether its source changed. There are two generations of decoded objects. The older one
+    is dropped when the younger is full, or by ``age``.
     """
 
     def __init__(self, recent: int = RECENT) -> None:
@@ -61,27 +64,31 @@ class Contents:
         return key in self._kept
 
     def get(self, key: Key) -> Object | None:
-        """One object, or None."""
+        """Return one object, or None."""
         return self[key] if key in self._kept else None
 
     def peek(self, key: Key) -> Object | None:
-        """As ``get``, for who looks at an object once, such as what replaces it: it does not count as asked for."""
+        """Return one object like ``get``, without marking it as recently used."""
         return self.read(key, self._kept[key]) if key in self._kept else None
 
     def is_recent(self, key: Key) -> bool:
-        """Whether an object was asked for lately."""
+        """Return whether an object was used recently."""
         return key in self._young or key in self._old
 
     def keys(self) -> KeysView[Key]:
-        """Of all."""
+        """Return the keys of all objects."""
         return self._kept.keys()
 
     def handles(self) -> Handles:
-        """By which ``read`` gives each object of now, whatever comes later."""
+        """Return handles by which ``read`` returns each present object, even after later changes.
+        """
         return [*self._kept.items()]
 
     def read(self, key: Key, kept: Kept) -> Object:
-        """What a handle stands for. It does not count as asked for lately: who reads all asks for none again."""
+        """Return the object of a handle, without marking it as recently used.
+
+        A caller that reads all objects does not use them again soon.
+        """
         if not isinstance(kept, bytes):
             return kept
         same = self._kept.get(key) is kept
@@ -93,7 +100,7 @@ class Contents:
         return live
 
     def unpacked(self, kept: Kept) -> Object:
-        """What a handle stands for, decoded anew. Thread-safe."""
+        """Return the object of a handle, decoded again. Thread-safe."""
         return self._packer.unpack(kept) if isinstance(kept, bytes) else kept
 
     def put(self, key: Key, obj: Object) -> None:
@@ -108,7 +115,7 @@ class Contents:
         self._kept[key] = obj
 
     def pop(self, key: Key) -> Object:
-        """Keep it no longer; what it was."""
+        """Remove an object, and return it."""
         obj = self.read(key, self._kept[key])
         if (young := self._young.pop(key, None)) is not None:
             self._length -= young.length
@@ -117,15 +124,18 @@ class Contents:
         return obj
 
     def handle(self, key: Key) -> Kept:
-        """By which ``read`` gives the object of now, whatever comes later."""
+        """Return a handle by which ``read`` returns the present object, even after later changes.
+        """
         return self._kept[key]
 
     def packed(self, obj: Object) -> Kept:
-        """What ``read`` gives an object from that is not kept here."""
+        """Return a handle for an object that is not kept here."""
         return self._packer.pack(obj) if isinstance(obj, Trimmed) else obj
 
     def age(self) -> None:
-        """Let go decoded objects that nobody asked for since this was called last; those of now are old now."""
+        """Drop decoded objects that were not used since the last call. The present ones become the
+        older generation.
+        """
         self._old, self._young, self._length = self._young, {}, 0
 
     def _remember(self, key: Key, obj: Trimmed) -> None:
@@ -136,7 +146,7 @@ class Contents:
 
 
 class PackedObjects(Sequence[Object]):
-    """Objects as they were at one moment, each decoded when somebody looks and let go after that."""
+    """Objects as they were at one moment. Each is decoded on access and not kept decoded."""
 
     __slots__ = ("_kept", "_read")
 
@@ -148,8 +158,10 @@ class PackedObjects(Sequence[Object]):
 
     @classmethod
     def of(cls, found: Iterable[Object]) -> PackedObjects:
-        """Of objects that come one by one, so that they need not be in memory together. Raises ValueError or TypeError
-        for what is no JSON."""
+        """Pack objects one by one, so that they need not be in memory together.
+
+        Raise ValueError or TypeError for an object that is not JSON.
+        """
         packer = Packer()
         kept = tuple(packer.pack(Trimmed(obj)) for obj in found)
         return cls(lambda packed: packer.unpack(t.cast(bytes, packed)), kept)

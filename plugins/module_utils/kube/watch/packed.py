@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects as few bytes: those of one kind are nearly alike, so that each is kept as what tells it from a few of them.
+"""Objects in few bytes. Objects of one kind are similar, so each is stored as its difference from a
+few others.
 
-A decoded object costs ten to fifty times as much. An own coder for each kind would have to be told of every new field;
-deflate with a dictionary (RFC 1950) finds out by itself what objects have in common. Only of UUIDs it does not know
-that their digits are half a byte each.
+A decoded object costs ten to fifty times as much. A separate coder for each kind would need every
+new field. Deflate with a dictionary (RFC 1950) finds by itself what objects have in common. Only
+the digits of UUIDs, which are half a byte each, need their own code.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ _FACTOR: t.Final = 8
 _MOST: t.Final = 255
 _encode: t.Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _decode: t.Final = json.JSONDecoder().raw_decode
-# Of zlib: how hard it looks, and the memory of a coder, which is copied for each object. Level 6 and memory 8 take
-# a third longer, and make objects a fourteenth smaller.
+# Level of zlib, and the memory of a coder, which is copied for each object. Level 6 and memory 8
+# take a third longer, and make objects a fourteenth smaller.
 _LEVEL, _MEMORY, _WINDOW_BITS = 3, 5, 14
 
 
 class Packer:
-    """Packs objects of one kind, and learns from those that had least in common with the ones before. Thread-safe.
+    """Packs objects of one kind, and learns from those that had least in common with earlier ones.
+    Thread-safe.
 
-    The first byte says with which dictionary an object was packed.
+    The first byte is the number of the dictionary with which an object was packed.
     """
 
     def __init__(self) -> None:
@@ -45,7 +47,8 @@ class Packer:
         self._take(b"")
 
     def pack(self, obj: Trimmed) -> bytes:
-        """The object as bytes. Raises ValueError or TypeError for what is no JSON."""
+        """Return the object as bytes. Raise ValueError or TypeError for an object that is not JSON.
+        """
         text = _encode(obj).encode("ascii")
         obj.length = len(text)
         text = shortened(text)
@@ -56,14 +59,16 @@ class Packer:
         return packed
 
     def unpack(self, packed: bytes) -> Trimmed:
-        """The object."""
+        """Return the object."""
         text = lengthened(self._decoders[packed[0]].copy().decompress(packed[1:]))
         obj = Trimmed(_decode(text.decode())[0])
         obj.length = len(text)
         return obj
 
     def _learn(self, text: bytes, packed: bytes) -> None:
-        """Objects that pack worse than the mean since the last dictionary are samples for the next, the newest last."""
+        """Collect samples for the next dictionary: objects that pack worse than the mean, the
+        newest last.
+        """
         self._count += 1
         self._lengths = [self._lengths[0] + len(text), self._lengths[1] + len(packed)]
         if len(packed) * self._lengths[0] >= len(text) * self._lengths[1]:
@@ -73,7 +78,9 @@ class Packer:
             self._next, self._samples, self._lengths = self._next * _FACTOR, b"", [0, 0]
 
     def _take(self, dictionary: bytes) -> None:
-        """Pack with this one from now on. States of zlib are made once and copied, which is most of what they cost."""
+        """Use this dictionary from now on. States of zlib are made once and copied, since making
+        them costs most.
+        """
         self._coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -_WINDOW_BITS, _MEMORY, zlib.Z_DEFAULT_STRATEGY,
                                        dictionary)
         self._decoders.append(zlib.decompressobj(-_WINDOW_BITS, dictionary))

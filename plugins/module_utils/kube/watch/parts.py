@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is kept of a watched object, and parts that many decoded objects have alike: those are kept once. Nobody changes
-such a part, so that it may be that of another."""
+"""The parts of a watched object that are kept. Equal parts of many decoded objects are in memory
+once.
+
+No code changes such a part, so several objects can share it.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,11 @@ Object = t.Mapping[str, t.Any]
 
 
 class SharedParts:
-    """Remembers parts by their value. Of two generations of ``size`` parts the older one is forgotten when the younger
-    is full, so that a part which is alike goes on being found and one that came once does not stay. Thread-safe."""
+    """Remembers parts by value. Thread-safe.
+
+    There are two generations of ``size`` parts. The older one is dropped when the younger is full.
+    A part that repeats is therefore always found, and a part that came once does not stay.
+    """
 
     def __init__(self, size: int = 2000) -> None:
         self._size = size
@@ -24,7 +30,7 @@ class SharedParts:
         self._old: dict[bytes, t.Any] = {}
 
     def __call__(self, part: T) -> T:
-        """The first part of the same value, of the same types throughout; the part itself when there is none."""
+        """Return the first part of the same value and types, the part itself if there is none."""
         value = marshal.dumps(t.cast(t.Any, part), 2)  # from version 3 on the same value may have several texts
         known: T | None = self._young.get(value)
         if known is not None:
@@ -43,23 +49,25 @@ shared = SharedParts()
 
 
 class Trimmed(dict[str, t.Any]):
-    """What is kept of an object: it is trimmed once, however often it is put into a store. ``length``: of its text."""
+    """The kept part of an object. The class marks that it is already trimmed. ``length``: of its
+    text.
+    """
 
     __slots__ = ("__weakref__", "length")
     length: int
 
 
 def picked(part: Object, names: t.Iterable[str]) -> dict[str, t.Any]:
-    """Those fields of a part that are there."""
+    """Return those fields of a part that exist."""
     return {name: part[name] for name in names if name in part}
 
 
 def metadata(obj: Object, *names: str) -> dict[str, t.Any]:
-    """What is read of every object's metadata, and its fields ``names``."""
+    """Return the fields of the metadata that are read of every object, and its fields ``names``."""
     return picked(obj["metadata"], ("name", "namespace", "uid", "resourceVersion", "creationTimestamp",
                                     "deletionTimestamp", *names))
 
 
 def header(obj: Object) -> dict[str, t.Any]:
-    """Kind and version, where an object says them."""
+    """Return kind and version, if the object has them."""
     return {name: sys.intern(obj[name]) for name in ("apiVersion", "kind") if name in obj}

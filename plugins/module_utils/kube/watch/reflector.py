@@ -1,15 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps a store equal to what the API server has, and tells one listener of every change.
+"""Keep a store equal to the state of the API server, and notify one listener of every change.
 
-List, then watch from the list's resourceVersion; resume from the last version after a lost connection; list
-again when that version is too old (410) or in the future, and report what was missed. Where the API server serves it
-the watch itself begins with the list, object by object (WatchList, KEP-3157), so that a large list is nowhere in memory
-whole.
+List, then watch from the list's resourceVersion. After a lost connection, resume from the last
+version. If that version is too old (410) or in the future, list again, and report the missed
+changes. If the API server supports it, the watch itself begins with the list, object by object
+(WatchList, KEP-3157), so that a large list is nowhere whole in memory.
 
 The last version is in the future after etcd was restored from a backup. The API server answers a
-watch from there with silence. Therefore the reflector asks before each resumption whether the
+watch from there with silence. The reflector therefore checks before each resumption whether the
 server is behind. A watch ends after ``silence`` or ``watch_timeout`` at the latest.
 """
 
@@ -40,19 +40,21 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class Reflector:
     """One thread that lists and watches one resource, as client-go's Reflector does.
 
-    ``on_change(type, object, old)`` is called in that thread once per change, after the store was brought up to date.
-    ``type`` is ADDED, MODIFIED or DELETED; ``old`` is the object as it was told last, None for the first time. What the
-    listener raises is logged. ``object`` is what the store keeps of it (its ``trim``). ``on_echo`` is called instead
-    where the store had this very version already: the answer to a write was put there, and nothing is news but the
-    order in which it comes.
+    ``on_change(type, object, old)`` is called in that thread once per change, after the store was
+    updated. ``type`` is ADDED, MODIFIED or DELETED. ``object`` is the part that the store keeps
+    (its ``trim``). ``old`` is the object of the last notification, None for the first. Exceptions
+    of the listener are logged. ``on_echo`` is called instead if the store had this version already,
+    because the answer to a write was stored there. Only the order of such an event is new.
 
-    ``namespace``, ``label_selector`` and ``field_selector`` limit what is listed and watched; None means all.
-    ``silence``: seconds without a byte after which a watch's connection counts as dead. ``watch_timeout``: seconds
-    after which the server is asked to end a watch. ``longest_delay``: the longest wait after failures, in seconds.
-    ``streaming``: ask for streamed lists; lists in pages are asked for once the server refused that or did not end one.
+    ``namespace``, ``label_selector``, ``field_selector``: limit what is listed and watched, None
+    for all. ``silence``: seconds without a byte after which a watch's connection counts as dead.
+    ``watch_timeout``: seconds after which the server is requested to end a watch.
+    ``longest_delay``: longest wait after failures, in seconds. ``streaming``: request streamed
+    lists, and lists in pages after the server refused one or did not complete it.
 
-    No failure ends the thread: ``last_error`` has its sentence until it is over. ``synced`` is set once the first list
-    was reported; ``relists`` counts the lists, ``restarts`` the failures after which it began anew.
+    No failure ends the thread. ``last_error`` is its sentence until it is over. ``synced`` is set
+    once the first list was reported. ``relists`` counts the lists, and ``restarts`` the failures
+    after which the thread began again.
     """
 
     def __init__(
@@ -89,11 +91,11 @@ class Reflector:
         self._thread = threading.Thread(target=self._run, name=f"watch-{resource.plural}", daemon=True)
 
     def start(self) -> None:
-        """Begin; ``synced`` is set once the first list has been reported."""
+        """Start the thread. ``synced`` is set once the first list has been reported."""
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End the watch and wait for the thread; it is not waited for longer than ``timeout`` seconds."""
+        """End the watch, and wait up to ``timeout`` seconds for the thread."""
         self._stopping.set()
         with self._lock:
             stream = self._stream
@@ -103,7 +105,7 @@ class Reflector:
             self.join(timeout)
 
     def relist(self) -> None:
-        """List again, where a list was read: ``synced`` is set when the new one was reported."""
+        """List again, if a list was read. ``synced`` is set when the new list was reported."""
         with self._lock:
             if not self.synced.is_set():
                 return
@@ -113,14 +115,14 @@ class Reflector:
             stream.close()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the thread to end; False when it did not within ``timeout`` seconds."""
+        """Wait for the thread to end. Return False if it did not within ``timeout`` seconds."""
         if self.alive:
             self._thread.join(timeout)
         return not self.alive
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """Return whether the thread runs."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
@@ -140,7 +142,7 @@ class Reflector:
                 self._wait(0.0)
 
     def _list_if_due(self) -> WatchStream | None:
-        """Take a list, unless the watch can go on from the last version.
+        """Take a list, unless the watch can continue from the last version.
 
         Return the watch that continues a streamed list.
         """
@@ -155,14 +157,14 @@ class Reflector:
         return None if self._version else self._list()
 
     def _list(self) -> WatchStream | None:
-        """Take a list; the watch that continues it when it was a streamed one."""
+        """Take a list. Return the watch that continues it if it was streamed."""
         self.store.rewind(restored=self._restored)
         try:
             if self._streaming and (stream := self._opened(initial=True)):
                 return self._streamed(stream)
         except (Unreachable, Unavailable, TooManyRequests):
             raise
-        except ApiError:  # such as Invalid without the feature gate, or an older etcd behind it
+        except ApiError:  # such as Invalid without the feature gate, or with an older etcd
             self._streaming = False
         namespace, labels, fields = self._selectors
         listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.take_listed)
@@ -170,7 +172,9 @@ class Reflector:
         return None
 
     def _streamed(self, stream: WatchStream) -> WatchStream:
-        """Take a streamed list, as client-go's ``watchList``. Raises ApiError; the stream is closed then."""
+        """Take a streamed list, as client-go's ``watchList``. Close the stream and raise ApiError
+        on a failure.
+        """
         listed = set[Key]()
         try:
             stream.open()
@@ -184,17 +188,17 @@ class Reflector:
                 elif (obj["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END) == "true":
                     self._take_list(listed, _version(obj))
                     return stream
-            self._streaming = self._relisting  # then we ended it
+            self._streaming = self._relisting  # this process ended it
             raise Unreachable("the streamed list ended before its end", sent=True)
         except BaseException:
             stream.close()
             raise
 
     def _take_list(self, listed: Set[Key], version: str) -> None:
-        """A list was read to its end, and what it has is in the store: tell what is new or gone."""
+        """Notify the listener of all that is new or gone after a list was read into the store."""
         self.relists += 1
         self.store.retain(listed, version)
-        for key in sorted(self.store.untold(), key=lambda key: (key in listed, key)):  # first what is gone
+        for key in sorted(self.store.untold(), key=lambda key: (key in listed, key)):  # first the deleted objects
             self._tell_listed(key, listed)
         self._version, self._restored = version, False
         self._healthy()
@@ -203,7 +207,7 @@ class Reflector:
                 self.synced.set()
 
     def _tell_listed(self, key: Key, listed: Set[Key]) -> None:
-        """What was written after the list was taken is told with its own event."""
+        """Notify the listener of one key. Objects written after the list have their own event."""
         namespace, name = key
         old, new = self.store.told(key), self.store.peek(name, namespace)
         if key not in listed:

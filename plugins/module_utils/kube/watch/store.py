@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a watch has seen, indexed: every reconcile reads from here instead of asking the API server."""
+"""The objects of a watch with indexes. Every reconcile reads from here instead of the API server.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +26,22 @@ _TOMBSTONES = 2000
 
 
 class Changes:
-    """Keys of the objects that came into a store, were replaced or left it since ``take`` was called last."""
+    """Keys of the objects that came into a store, were replaced or left it since the last ``take``.
+    """
 
     def __init__(self, keys: Indexer, lock: threading.RLock) -> None:
         self._keys, self._lock = keys, lock
         self._found: set[Hashable] = set()
 
     def note(self, obj: Object) -> None:
-        """An object comes or goes; one of which no key can be read is left out, as an index does."""
+        """Record an object that comes or goes. Ignore an object without a readable key, as an index
+        does.
+        """
         with contextlib.suppress(Exception):
             self._found.update(self._keys(obj))
 
     def take(self) -> set[Hashable]:
-        """They are the caller's from now on."""
+        """Return the keys, and begin a new set."""
         with self._lock:
             found, self._found = self._found, set()
             return found
@@ -46,13 +50,13 @@ class Changes:
 class Store:
     """The objects of one resource, with indexes, as client-go's ThreadSafeStore. Thread-safe.
 
-    Objects are raw JSON and must not be changed by anybody once they are in here. ``metadata.managedFields`` is left
-    out. ``indexers``: by the name of an index, what gives the keys under which ``by`` finds an object; the same object
-    always gives the same. An indexer that raises leaves that one object out of its index; one that is ``ByHash`` keeps
-    hashes of what it gives, so that ``keys`` is not for it. ``trim`` gives what is kept
-    of an object (client-go's transform): name, namespace, uid and resourceVersion at least; one that raises leaves the
-    object whole. What was trimmed is kept packed (``packed.py``) and is the same dict for all who ask as long as
-    somebody holds it.
+    Objects are raw JSON and must not change once they are here. ``metadata.managedFields`` is
+    dropped. ``indexers``: for each index a function that returns the keys under which ``by`` finds
+    an object. The same object always has the same keys. If an indexer raises, that object is
+    missing in its index. An index of a ``ByHash`` keeps only hashes, so ``keys`` does not work for
+    it. ``trim``: returns the part of an object that is kept (client-go's transform), at least name,
+    namespace, UID and resourceVersion. If it raises, the whole object is kept. Trimmed objects are
+    packed (``packed.py``). All callers get the same dict as long as it is referenced.
     """
 
     def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
@@ -67,8 +71,10 @@ class Store:
         self._untold: Untold | None = None
 
     def follow(self, keys: Indexer, *, known: bool = True) -> Changes:
-        """From now on the keys that ``keys`` gives of each changed object are collected; for ever. ``known``: as if
-        those that are here had just come."""
+        """Collect the keys that ``keys`` returns for each changed object, from now on.
+
+        ``known``: include the present objects as if they had just come.
+        """
         with self._lock:
             made = Changes(keys, self._lock)
             for obj in self._objects if known else ():
@@ -77,31 +83,34 @@ class Store:
             return made
 
     def note_told(self) -> None:
-        """From now on ``told`` says what the listener of a watch knows; it knows nothing of what is here already."""
+        """Begin to record what the listener of a watch knows. It knows none of the present objects.
+        """
         with self._lock:
             self._untold = Untold(self._objects)
 
     def told(self, key: Key) -> Object | None:
-        """An object as the listener was told it last, None when it knows none."""
+        """Return an object as of the last notification, None if the listener knows none."""
         with self._lock:
             return self._untold.told(key) if self._untold else None
 
     def tell(self, key: Key, obj: Object | None) -> None:
-        """The listener is told an object, or that there is none any more."""
+        """Record that the listener was notified of an object, or of its deletion (None)."""
         with self._lock:
             if self._untold:
                 self._untold.tell(key, obj)
 
     def untold(self) -> set[Key]:
-        """Keys of those that are others than the listener was told last, or that it was told and are gone."""
+        """Return keys of objects with changes of which the listener was not notified, including
+        deletions.
+        """
         with self._lock:
             return self._untold.keys() if self._untold else set()
 
     def upsert(self, obj: Object) -> bool:
-        """Put in an object, from a watch or from the answer to a write.
+        """Put in an object from a watch or from the answer to a write.
 
-        Returns False, and does nothing, when what is known of it is as new or newer: versions are compared as numbers
-        (KEP-5504). ``obj`` is the store's from then on.
+        Return False and do nothing if the known version is as new or newer. Versions are compared
+        as numbers (KEP-5504). The store owns ``obj`` from then on.
         """
         key, version = key_of(obj), version_of(obj)
         with self._lock:
@@ -111,11 +120,11 @@ class Store:
             return True
 
     def rewind(self, *, restored: bool = False) -> None:
-        """Begin to take a list that is later than all that is here now, whatever the versions say.
+        """Begin to take a list that is later than all present objects, whatever their versions are.
 
         It ends with ``retain``. After etcd was restored from a backup, an object has an older
-        version than before. ``restored``: it was, and a known version may be that of another
-        content. What is written through meanwhile is compared as always.
+        version than before. ``restored``: etcd was restored, and a known version may have another
+        content. Writes in the meantime are compared as always.
         """
         with self._lock:
             self._rewound = {*self._objects.keys(), *self._tombstones}
@@ -124,14 +133,18 @@ class Store:
                 self._tombstones.clear()
 
     def take(self, obj: Object) -> Key:
-        """Put in an object of a list; its key, which is in memory once where the object was new."""
+        """Put in an object of a list. Return its key, which is in memory once if the object was
+        new.
+        """
         key, version = key_of(obj), version_of(obj)
         with self._lock:
             wanted = self._went_back(key, version) if key in self._rewound else self._is_newer(key, version)
             return self._put(key, self.trimmed(obj)) if wanted else key
 
     def trimmed(self, obj: Object) -> Object:
-        """What is kept of an object, which is trimmed once; ``obj`` itself is the caller's no more."""
+        """Return the part of an object that is kept. An object is trimmed once. The caller must not
+        use ``obj`` again.
+        """
         if isinstance(obj, Trimmed):
             return obj
         obj["metadata"].pop("managedFields", None)
@@ -144,20 +157,22 @@ class Store:
             return obj
 
     def known(self, obj: Object) -> Object | None:
-        """What is in here of the very same version of an object, or None."""
+        """Return the stored object if it has the same version as ``obj``, else None."""
         with self._lock:
             known = self._objects.peek(key_of(obj))
         return known if known is not None and version_of(known) == version_of(obj) >= 0 else None
 
     def take_listed(self, obj: Object) -> Object:
-        """Put in an object of a list, of which nothing else need be in memory; its key, as ``key_of`` reads it."""
+        """Put in an object of a list, and return only its key as an object, to save memory."""
         namespace, name = self.take(obj)
         return {"metadata": {"namespace": namespace, "name": name}}
 
     def remove(self, obj: Object) -> bool:
-        """Take out the object as of ``obj``'s resourceVersion; False when a newer one is here or none is.
+        """Remove an object with the version of ``obj``. Return False if a newer one is here or none
+        is.
 
-        Remembered, so that a late write-through of an older version does not bring it back.
+        The version is remembered, so that a late write of an older version does not bring the
+        object back.
         """
         key, version = key_of(obj), version_of(obj)
         with self._lock:
@@ -169,9 +184,10 @@ class Store:
             return True
 
     def replace_all(self, items: Iterable[Object], resource_version: str = "") -> set[Key]:
-        """Make the content that of a list taken at ``resource_version``; the keys that changed.
+        """Replace the content by a list that was taken at ``resource_version``. Return the changed
+        keys.
 
-        What was written through after the list was taken (it is newer) stays.
+        Objects that were written after the list (newer versions) stay.
         """
         with self._lock:
             listed = {key_of(obj): obj for obj in items}
@@ -180,8 +196,11 @@ class Store:
             return changed
 
     def retain(self, listed: Collection[Key], resource_version: str = "") -> set[Key]:
-        """Take out what a list taken at ``resource_version`` does not have, but for what was written through later; the
-        keys that are gone."""
+        """Remove objects that a list taken at ``resource_version`` does not have. Return their
+        keys.
+
+        Objects that were written after the list stay.
+        """
         taken = version_number(resource_version)
         with self._lock:
             gone = {key for key in self._objects.keys() - listed if self._drop_unlisted(key, taken)}
@@ -189,21 +208,21 @@ class Store:
             return gone
 
     def get(self, name: str, namespace: str = "") -> Object | None:
-        """One object, or None."""
+        """Return one object, or None."""
         with self._lock:
             return self._objects.get((namespace, name))
 
     def peek(self, name: str, namespace: str = "") -> Object | None:
-        """As ``get``, for who looks at an object once and asks for it no more."""
+        """Return one object like ``get``, without marking it as recently used."""
         with self._lock:
             return self._objects.peek((namespace, name))
 
     def list(self) -> Objects:
-        """All objects at once, in no order; ``each`` where there may be many."""
+        """Return all objects at once, unordered. Use ``each`` if there may be many."""
         return [*self.each()]
 
     def each(self) -> Iterator[Object]:
-        """Those of now one by one, in no order, so that they need not be in memory together."""
+        """Iterate over the present objects, decoding one at a time, unordered."""
         with self._lock:
             found = self._objects.handles()
         for key, kept in found:
@@ -212,58 +231,67 @@ class Store:
             yield obj
 
     def by(self, index: str, key: Hashable) -> Objects:
-        """The objects for which the indexer ``index`` gave ``key``. KeyError for an unknown index."""
+        """Return the objects for which the indexer ``index`` returned ``key``. Raise KeyError for
+        an unknown index.
+        """
         with self._lock:
             return [self._objects[each] for each in self._keys(index, key)]
 
     def each_by(self, index: str, key: Hashable) -> Iterator[Object]:
-        """As ``by``, one by one, so that they need not be in memory together."""
+        """Iterate over the objects of ``by``, decoding one at a time."""
         for where, kept in self.handles(index, key):
             with self._lock:
                 obj = self._objects.read(where, kept)
             yield obj
 
     def handles(self, index: str, key: Hashable) -> Handles:
-        """What ``by`` finds as it is kept: the same bytes as long as the object is the same."""
+        """Return the objects of ``by`` as handles: the same bytes as long as the object is the
+        same.
+        """
         with self._lock:
             return [(each, self._objects.handle(each)) for each in self._keys(index, key)]
 
     def all_handles(self) -> Handles:
-        """As ``handles``, of all objects."""
+        """Return the handles of all objects."""
         with self._lock:
             return self._objects.handles()
 
     def packed(self, handles: Handles) -> Sequence[Object]:
-        """What handles stand for, decoded each time that somebody looks."""
+        """Return the objects of handles, decoded on each access."""
         return PackedObjects(self._objects.unpacked, tuple(kept for _key, kept in handles))
 
     def count(self, index: str, key: Hashable) -> int:
-        """How many objects ``by`` finds."""
+        """Return how many objects ``by`` finds."""
         with self._lock:
             return len(self._keys(index, key))
 
     def first(self, index: str, key: Hashable) -> Object | None:
-        """One of the objects that ``by`` finds, or None; for keys that one object has, such as a uid."""
+        """Return one of the objects that ``by`` finds, or None. For keys of a single object, such
+        as a UID.
+        """
         with self._lock:
             return next((self._objects[each] for each in self._keys(index, key)), None)
 
     def has(self, index: str, key: Hashable) -> bool:
-        """Whether ``by`` finds something; by its hash alone where that is what is kept: nothing is decoded."""
+        """Return whether ``by`` finds an object. Nothing is decoded, so an index by hash compares
+        only hashes.
+        """
         with self._lock:
             return bool(self._indexes[index].at(key))
 
     def keys(self, index: str) -> tuple[Hashable, ...]:
-        """The keys under which ``by`` finds something. TypeError where they are kept by hash."""
+        """Return the keys under which ``by`` finds objects. Raise TypeError for an index by hash.
+        """
         with self._lock:
             return self._indexes[index].places()
 
     def names(self) -> set[str]:
-        """Of all objects."""
+        """Return the names of all objects."""
         with self._lock:
             return {name for (_namespace, name), _kept in self._objects.handles()}
 
     def age(self) -> None:
-        """Keep no longer decoded what nobody asked for since this was called last."""
+        """Drop decoded objects that were not used since the last call."""
         with self._lock:
             self._objects.age()
 
@@ -277,7 +305,9 @@ class Store:
         return version > (version_of(known) if known is not None else self._tombstones.get(key, -1))
 
     def _went_back(self, key: Key, version: int) -> bool:
-        """Whether a listed object is another one than what was known when the list began."""
+        """Return whether a listed object differs from the object that was known when the list
+        began.
+        """
         known = self._objects.peek(key)
         return known is None or self._same_is_other or version_of(known) != version
 
@@ -289,7 +319,7 @@ class Store:
         recent = self._objects.is_recent(key)
         self._take(key)
         self._objects.put(key, obj)
-        if recent:  # whoever asked for the one before asks for this one, too
+        if recent:  # callers of the previous version will use this one too
             self._objects.get(key)
         self._tombstones.pop(key, None)
         for follower in self._followers:
@@ -335,7 +365,7 @@ class Store:
         return [key for key in keys if place in found.indexer(self._objects[key])]
 
     def _places(self, obj: Object, *, said: bool = False) -> Iterator[tuple[Index, Hashable]]:
-        """(index, key) of an object; ``said``: what is wrong with it was said before."""
+        """Yield (index, key) of an object. ``said``: do not log its problems again."""
         for name, index in self._indexes.items():
             try:
                 yield from [(index, place) for place in set(index.indexer(obj))]

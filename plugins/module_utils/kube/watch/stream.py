@@ -17,7 +17,10 @@ from ..errors import ApiError, Unreachable, from_status
 
 
 class WatchStream:
-    """Iterate once, in one thread. Opens at the first ``next`` or before; ``close()`` may come from any thread."""
+    """A watch that one thread iterates once. It opens at the first ``next`` or before.
+
+    ``close()`` may be called from any thread.
+    """
 
     def __init__(self, transport: Transport, path: str, silence: float) -> None:
         self._transport, self._path, self._silence = transport, path, silence
@@ -33,7 +36,7 @@ class WatchStream:
         return next(self._events)
 
     def open(self) -> None:
-        """Connect and wait for the server's consent, which ``next`` would do otherwise. Raises ApiError."""
+        """Connect and wait for the server's answer, as ``next`` would. Raise ApiError."""
         if self._closed or self._connection is not None:
             return
         connection = self._transport.stream(self._path, self._silence)
@@ -41,7 +44,7 @@ class WatchStream:
             self._connection = connection
 
     def close(self) -> None:
-        """End the watch; a blocked ``next`` ends at once with StopIteration. Never raises."""
+        """End the watch. A blocked ``next`` ends at once with StopIteration. Never raise."""
         with self._lock:
             self._closed = True
             if self._connection is not None:
@@ -60,7 +63,8 @@ class WatchStream:
             if not self._closed:
                 raise self._transport.unreachable(problem) from None
         finally:
-            # Under the lock: a number of a closed socket may already be that of another.
+            # Close it under the lock, because the number of a closed socket may already belong to
+            # another one.
             with self._lock:
                 if self._connection is not None:
                     self._connection.close()

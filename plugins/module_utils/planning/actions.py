@@ -238,8 +238,7 @@ class Finish(Action):
 
 @dataclass(frozen=True, slots=True)
 class FinishRequest(Action):
-    """Remove the finalizer of a deleted ComposabilityRequest that has no ComposableResource left.
-    """
+    """Remove the finalizer of a deleted ComposabilityRequest without ComposableResources."""
 
     request: str
 

@@ -102,8 +102,7 @@ class DeviceModel:
         return KINDS[self.kind]
 
     def pool(self, fabric: int) -> str:
-        """Return the name of the pool of this model on one fabric, as CoHDI's publisher names it.
-        """
+        """Return the name of the model's pool on one fabric, as CoHDI's publisher names it."""
         return f"{self.k8s_device_name}-fabric{fabric}"
 
 

@@ -112,8 +112,7 @@ class Settings:
         return self._by_cdi.get(cdi_model_name)
 
     def of_pool(self, pool: str) -> tuple[DeviceModel, int] | None:
-        """Return the model and the fabric ID of a pool name, None if the pool is of no known model.
-        """
+        """Return the model and the fabric ID of a pool name, None if the model is unknown."""
         match = POOL_NAME.match(pool)
         model = self._by_pool.get(match["device"]) if match else None
         return (model, int(match["fabric"])) if match and model else None
@@ -194,8 +193,7 @@ def _choice(data: Mapping[str, t.Any], key: str, allowed: Sequence[str]) -> str:
 
 def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None,
              handovers: Sequence[str]) -> dict[str, str]:
-    """Return the handover by name of a namespace or model. ``names``: allowed names, None for any.
-    """
+    """Return the handover by namespace or model. ``names``: allowed names, None for any."""
     value = data.get(key, {})
     if not isinstance(value, Mapping):
         raise BadSetting(key, value, "must be a mapping of names to handovers")

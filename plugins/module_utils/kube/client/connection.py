@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the API server and the credentials for it, from the sources that kubectl and client-go use.
-"""
+"""Find the API server and its credentials, from the sources that kubectl and client-go use."""
 
 from __future__ import annotations
 
@@ -112,8 +111,7 @@ def _from_sources(
 
 
 def _refuse_content(kubeconfig: object) -> None:
-    """Raise for a value that is not a path. The message does not show it, since it may be secret.
-    """
+    """Raise for a value that is not a path. The message hides the value, which may be secret."""
     if not isinstance(kubeconfig, str):
         problem = f"must be a path or a mapping, not {type(kubeconfig).__name__}"
     elif "\n" in kubeconfig or kubeconfig.lstrip().startswith("{"):

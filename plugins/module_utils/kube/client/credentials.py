@@ -93,8 +93,7 @@ class TokenFile:
 
 
 class LibraryAuthorization:
-    """Credentials of an exec or auth-provider user, renewed by the ``kubernetes`` Python library.
-    """
+    """Credentials of an exec or auth-provider user, renewed by the library ``kubernetes``."""
 
     def __init__(self, configuration: Any) -> None:
         self._configuration = configuration

@@ -58,8 +58,7 @@ class Entry:
         return os.path.join(self.folder, os.path.expanduser(value)) if value else None
 
     def pem(self, field: str) -> str | None:
-        """Return PEM text from ``<field>-data`` (base64), else from the file that ``field`` names.
-        """
+        """Return PEM text from ``<field>-data`` (base64), else from the file in ``field``."""
         encoded = self.text(f"{field}-data")
         if encoded is not None:
             return self._decoded(f"{field}-data", encoded)

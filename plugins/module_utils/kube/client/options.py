@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connection options of the user: module options, or the environment variables of kubernetes.core.
-"""
+"""Connection options of the user: module options, or the variables of kubernetes.core."""
 
 from __future__ import annotations
 
@@ -94,8 +93,7 @@ class ConnectionOptions:
         return self._entry().url("host") if self.host else None
 
     def changes(self) -> dict[str, Any]:
-        """Return the given fields of a Connection, except the impersonation. Raise BadKubeconfig.
-        """
+        """Return the given fields of a Connection except impersonation. Raise BadKubeconfig."""
         entry = self._entry()
         found: dict[str, Any] = {
             "server": self.server(), "ca": self.ca_data or entry.pem("ca_file"),

@@ -43,8 +43,7 @@ class ServerClock:
         self._offset: float | None = None
 
     def note(self, date: str | None) -> None:
-        """Record the header ``Date`` of an answer that has just come. Ignore the same header again.
-        """
+        """Record the header ``Date`` of a new answer. Ignore the same header again."""
         if not date or date == self._said:
             return
         try:

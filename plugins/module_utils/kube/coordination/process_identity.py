@@ -42,8 +42,7 @@ class ProcessIdentity:
 
 
 def process_identity() -> str:
-    """Return ``{hostname}/{boot_id}/{pid namespace}/{pid}/{process start time}`` of this process.
-    """
+    """Return ``{hostname}/{boot_id}/{pid namespace}/{pid}/{start time}`` of this process."""
     pid = os.getpid()
     start = start_time(pid) or _UNKNOWN
     host = socket.gethostname().replace("/", "_") or _UNKNOWN

@@ -26,8 +26,7 @@ _UID: t.Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 def is_special(claim: Json) -> bool:
-    """Return whether kube-scheduler made the claim for the extended resources of a pod (KEP-5004).
-    """
+    """Return whether kube-scheduler made the claim for extended resources of a pod (KEP-5004)."""
     return (claim["metadata"].get("annotations") or {}).get(SPECIAL) == "true"
 
 

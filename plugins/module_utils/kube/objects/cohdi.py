@@ -149,8 +149,7 @@ def _intent(text: str) -> tuple[str, float, frozenset[str]]:
 
 
 def intent_unreadable(obj: Json) -> bool:
-    """Return whether an intent is unreadable or of another version, so that the request is unknown.
-    """
+    """Return whether an intent is unreadable or of another version. The request is then unknown."""
     try:
         data = json.loads(annotation(obj, ATTACH) or "{}")
         asked, version = data["asked"], data.get("version", INTENT_VERSION)
@@ -184,8 +183,7 @@ def read_hold(obj: Json) -> tuple[str, float]:
 
 
 def pool_device(pool: str, device: str) -> str:
-    """Return the text of the annotation with the pool device that a ComposableResource's device is.
-    """
+    """Return the text of the annotation with the pool device of a ComposableResource."""
     return f"{pool}/{device}"
 
 

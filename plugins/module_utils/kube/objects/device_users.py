@@ -27,8 +27,7 @@ _INTEL_NAME: t.Final = re.compile(r"([0-9a-f]{4})-([0-9a-f]{2})-([0-9a-f]{2})-([
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """The names of a device on a node: the GPU's UUID and its PCI address, each empty if unknown.
-    """
+    """The names of a device on a node: its UUID and its PCI address, each empty if unknown."""
 
     uuid: str
     address: str = ""

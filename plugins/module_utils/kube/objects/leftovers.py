@@ -80,8 +80,7 @@ def _given(obj: Object) -> bool:
 
 
 def _goes(obj: Object, inside: Collection[str], outliving: Collection[str]) -> bool:
-    """Return whether it is being deleted, or depends on an owner that is judged itself or is gone.
-    """
+    """Return whether it is being deleted, or its owner is judged itself or gone."""
     if obj["metadata"].get("deletionTimestamp"):
         return True
     owners = [ref["uid"] for ref in obj["metadata"].get("ownerReferences") or ()]

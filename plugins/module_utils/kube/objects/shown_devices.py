@@ -100,8 +100,7 @@ class _Parts:
             self._at[entry.address].append(entry)
 
     def named(self, name: str) -> tuple[DeviceKey, ...]:
-        """Return the entries of the device with this UUID, or else this address, the whole first.
-        """
+        """Return the entries of the device with this UUID, else this address, the whole first."""
         address = self._addresses.get(name, "")
         found = [*self._of.get(name, ()), *(self._nameless.get(address, ()) if address else ())]
         ordered = sorted((_place(entry, name, address), entry.key) for entry in found)

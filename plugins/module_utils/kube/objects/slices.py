@@ -66,8 +66,7 @@ def sick(item: Json) -> Iterator[tuple[Json, str]]:
 
 
 def uuids(item: Json) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield (UUID, (driver, pool, device)) of the devices of a node-local slice that have a UUID.
-    """
+    """Yield (UUID, (driver, pool, device)) of devices with a UUID in a node-local slice."""
     for device in devices(item):
         if uuid := attribute(device, "uuid"):
             yield uuid, (driver(item), pool(item), device["name"])

@@ -33,8 +33,7 @@ def _rule_name(resource: str, part: str) -> str:
 
 
 def _key_of(rule: Json) -> DeviceKey | None:
-    """Return (driver, pool, device) of a rule, None for a rule that selects more than one device.
-    """
+    """Return (driver, pool, device) of a rule, None if it selects more than one device."""
     selected = rule["spec"].get("deviceSelector") or {}
     if not selected.keys() >= {*_KEY}:
         return None

@@ -80,8 +80,7 @@ class Contents:
         return self._kept.keys()
 
     def handles(self) -> Handles:
-        """Return handles by which ``read`` returns each present object, even after later changes.
-        """
+        """Return handles by which ``read`` returns each present object, even after changes."""
         return [*self._kept.items()]
 
     def read(self, key: Key, kept: Kept) -> Object:
@@ -124,8 +123,7 @@ class Contents:
         return obj
 
     def handle(self, key: Key) -> Kept:
-        """Return a handle by which ``read`` returns the present object, even after later changes.
-        """
+        """Return a handle by which ``read`` returns the present object, even after changes."""
         return self._kept[key]
 
     def packed(self, obj: Object) -> Kept:

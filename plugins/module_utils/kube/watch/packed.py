@@ -47,8 +47,7 @@ class Packer:
         self._take(b"")
 
     def pack(self, obj: Trimmed) -> bytes:
-        """Return the object as bytes. Raise ValueError or TypeError for an object that is not JSON.
-        """
+        """Return the object as bytes. Raise ValueError or TypeError if it is not JSON."""
         text = _encode(obj).encode("ascii")
         obj.length = len(text)
         text = shortened(text)

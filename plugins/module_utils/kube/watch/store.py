@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of a watch with indexes. Every reconcile reads from here instead of the API server.
-"""
+"""The objects of a watch with indexes. Every reconcile reads here, not from the API server."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ _TOMBSTONES = 2000
 
 
 class Changes:
-    """Keys of the objects that came into a store, were replaced or left it since the last ``take``.
-    """
+    """Keys of objects that were added, replaced or removed since the last ``take``."""
 
     def __init__(self, keys: Indexer, lock: threading.RLock) -> None:
         self._keys, self._lock = keys, lock
@@ -83,8 +81,7 @@ class Store:
             return made
 
     def note_told(self) -> None:
-        """Begin to record what the listener of a watch knows. It knows none of the present objects.
-        """
+        """Begin to record what the listener of a watch knows. It knows no present object."""
         with self._lock:
             self._untold = Untold(self._objects)
 
@@ -280,8 +277,7 @@ class Store:
             return bool(self._indexes[index].at(key))
 
     def keys(self, index: str) -> tuple[Hashable, ...]:
-        """Return the keys under which ``by`` finds objects. Raise TypeError for an index by hash.
-        """
+        """Return the keys for which ``by`` finds objects. Raise TypeError for an index by hash."""
         with self._lock:
             return self._indexes[index].places()
 

@@ -124,8 +124,7 @@ class _Compose:
                                          resource.state or ATTACHING, trouble))
 
     def _leave(self, resource: ComposableResource) -> None:
-        """End a resource that is being deleted once its device is off the node, or if it has none.
-        """
+        """End a resource that is being deleted once its device is off the node, if it has one."""
         if resource.busy:
             return
         if resource.state == DELETING:
@@ -239,8 +238,7 @@ class _Compose:
             self.actions.append(SetState(self.snapshot.name, "it cannot leave now", resource.name, DETACHING, told))
 
     def _resume(self, resource: ComposableResource) -> None:
-        """Continue an operation of an earlier process at a CDI Manager that can report its result.
-        """
+        """Continue an earlier process's operation at a CDI Manager that can report its result."""
         self.actions.append(Resume(self.snapshot.name, "an earlier process asked for it", resource.name,
                                    resource.operation))
 
@@ -293,8 +291,7 @@ class _Compose:
         return sum(uid in r.present for r in self.snapshot.resources if r.asked and not r.device_uid)
 
     def _past_deadline(self, resource: ComposableResource) -> bool:
-        """Return whether an unanswered request can no longer take effect and the machine was read.
-        """
+        """Return whether an unanswered request can take no effect now and the machine was read."""
         if self.snapshot.attached is not None and self.snapshot.now - resource.asked >= self.attach_deadline:
             return True
         self.wake.append(self.snapshot.now + POLL)

@@ -63,8 +63,7 @@ class NodePlan:
 
     @property
     def asks_for_devices(self) -> bool:
-        """Return whether the plan requests a device, so that the machine must be read right before.
-        """
+        """Return whether the plan requests a device. The machine must then be read right before."""
         return any(isinstance(action, (CreateResource, Attach)) for action in self.actions)
 
     def _may_wait(self, action: Action) -> bool:
@@ -112,8 +111,7 @@ def evaluate_node(snapshot: NodeSnapshot, policy: NodePolicy) -> NodePlan:
 
 
 def _hands_problem(snapshot: NodeSnapshot) -> str:
-    """Return why devices stay or none can come. Empty if a node agent is alive or none is required.
-    """
+    """Return why devices stay or none can come, empty if a node agent is alive or not needed."""
     idle = [r for r in snapshot.resources if stays(r, snapshot) and not r.used_by]
     said = [f"{len(idle)} idle devices stay"] if idle else []
     said += ["no device can be attached"] if snapshot.no_hands in snapshot.blocked.values() else []

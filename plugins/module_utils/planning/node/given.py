@@ -25,8 +25,7 @@ def given_to(claim: Claim, snapshot: NodeSnapshot) -> list[ComposableResource]:
 
 
 def not_ready_of(group: ClaimGroup, snapshot: NodeSnapshot) -> list[str]:
-    """Return the pre-assigned devices of a group that are not usable yet, each with its progress.
-    """
+    """Return the pre-assigned devices of a group that are not usable yet, with progress."""
     return [_progress(resource) for claim in group.claims for resource in given_to(claim, snapshot)
             if not resource.usable]
 
@@ -57,8 +56,7 @@ def _spoiled(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
 
 
 def wanted_pool_devices(snapshot: NodeSnapshot, model: str) -> list[tuple[str, str]]:
-    """Return (pool device, claim UID) of waiting claims without an assigned device, oldest first.
-    """
+    """Return (pool device, claim UID) of waiting claims without a device, oldest first."""
     return [(name, claim.uid) for group in claim_groups(snapshot) for claim in group.claims
             for name in claim.not_given(model)]
 

@@ -86,8 +86,7 @@ def stuck_device(snapshot: NodeSnapshot, models: Collection[str]) -> str:
 
 
 def _may_go(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
-    """Return whether the device cannot be attached, or the autoscaler's provider allows its return.
-    """
+    """Return whether the attach is blocked, or the autoscaler's provider allows a return."""
     lacking = not resource.device_uid and resource.model in snapshot.blocked
     return lacking or resource.idle_since < snapshot.return_idle(resource.model)
 

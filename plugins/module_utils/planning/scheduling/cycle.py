@@ -48,8 +48,7 @@ Takes = Mapping[str, Take]
 
 @dataclass(slots=True)
 class ModelStock:
-    """The remaining devices of one model on one node. The fields are those of ``snapshot.Stock``.
-    """
+    """The remaining devices of one model on one node. Fields are those of ``snapshot.Stock``."""
 
     idle: list[IdleDevice]
     coming: int

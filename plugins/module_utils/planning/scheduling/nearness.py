@@ -55,8 +55,7 @@ def distance(devices: Sequence[Json]) -> Distance:
 
 
 def _width(device: Json) -> int | None:
-    """Return the lanes of the device's link. Only the DRA driver of this collection publishes them.
-    """
+    """Return the lanes of the device's link, which only this collection's driver publishes."""
     found = (device.get("attributes") or {}).get("linkWidth", {}).get("int")
     return None if found is None else int(found)
 

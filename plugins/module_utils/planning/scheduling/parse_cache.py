@@ -77,8 +77,7 @@ class ParseCache:
         return tuple(self._alike.placed(PodInfo.from_raw(pod)) for pod in pods)
 
     def demand_reader(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
-        """Return the reader of demands, a new one if models, samples, classes or settings changed.
-        """
+        """Return the demand reader, a new one if models, samples, classes or settings changed."""
         if self._demand_reader is None or not self._demand_reader.is_for(snapshot, settings):
             self._demand_reader = DemandReader.for_snapshot(snapshot, settings)
         return self._demand_reader

@@ -67,8 +67,7 @@ class QueuePlanner:
                               min(self.queue.wake_at, default=None))
 
     def _wait_unseen(self, entry: QueueEntry) -> None:
-        """Wait for the first poll of the fabric until the hold time is over, then release the pods.
-        """
+        """Wait for the first poll of the fabric for the hold time, then release the pods."""
         until = self._until(entry)
         if self.snapshot.now < until:
             self._pend(entry, until, self.snapshot.unseen)
@@ -225,8 +224,7 @@ class QueuePlanner:
         return True
 
     def _until(self, entry: QueueEntry) -> float:
-        """Return until when the pods of an entry wait for what their plan lacks, in epoch seconds.
-        """
+        """Return until when pods of an entry wait for what their plan lacks, in epoch seconds."""
         return min(pod.gated.held_since for pod in entry.pods) + self.settings.hold_timeout
 
     def _pend(self, entry: QueueEntry, until: float, reason: str) -> None:

@@ -74,8 +74,7 @@ class ScoredNodes:
         self.order = sorted(self._scores.values())
 
     def _evaluate_all(self, names: Iterable[str], *, sort: bool = True) -> None:
-        """Evaluate nodes, and equal nodes only once, since most nodes of a large cluster are equal.
-        """
+        """Evaluate nodes, equal ones only once. Most nodes of a large cluster are equal."""
         answers: dict[tuple[object, ...], Allocation | Rejection] = {}
         for name in names:
             alike = kind(self.state.nodes[name])

@@ -52,8 +52,7 @@ class RequestAllocation:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A way to meet a demand on a node. ``alternatives``: index of the alternative of each request.
-    """
+    """A way to meet a demand on a node. ``alternatives``: index of each request's alternative."""
 
     alternatives: tuple[int, ...]
     requests: tuple[RequestAllocation, ...]
@@ -305,8 +304,7 @@ class _Search:
                 if device.name not in taken and self._fits(alternative, model, device)]
 
     def _fits(self, alternative: Alternative, model: str, device: IdleDevice) -> bool:
-        """Return whether an idle device meets the request: taints, selectors, attributes to share.
-        """
+        """Return whether an idle device meets the request: taints, selectors, shared attributes."""
         if shareable(device.device) or repels(device.device, alternative.raw_tolerations):
             return False
         answer = self.catalogue.device_satisfies(device, model, alternative.expressions)

@@ -23,8 +23,7 @@ class _Missing(values.Failed):
 
 
 class _Absent(values.Unknown):
-    """A value that the device lacks and that was selected as an optional. ``orValue`` replaces it.
-    """
+    """A missing value that was selected as an optional. ``orValue`` replaces it."""
 
     __slots__ = ()
 

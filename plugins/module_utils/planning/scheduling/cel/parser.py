@@ -51,8 +51,7 @@ def _tokens(source: str) -> list[tuple[str, str]]:
 
 
 def _check_bounds(tokens: list[tuple[str, str]]) -> None:
-    """Check the size of an expression, as the cost limit of the API server does before evaluation.
-    """
+    """Check the size of an expression, like the cost limit of the API server."""
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedExpression(f"it has more than {MAX_TOKENS} parts")
     if any(kind == "number" and len(text) > MAX_DIGITS for kind, text in tokens):

@@ -132,8 +132,7 @@ class InterPodAffinity:
 
 
 def _any_in_domain(counts_by_key: list[tuple[str, Counts]], labels: Labels) -> bool:
-    """Return whether a pod is counted in a domain of the node. A node without the key is in none.
-    """
+    """Return whether a pod counts in a domain of the node. A node without the key is in none."""
     for key, counts in counts_by_key:
         value = labels.get(key)
         if value is not None and counts.get((key, value), 0) > 0:

@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""nodeSelector and required node affinity. As kube-scheduler's ``framework/plugins/nodeaffinity``.
-"""
+"""nodeSelector, required node affinity. As kube-scheduler's ``framework/plugins/nodeaffinity``."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ _NO_RAW: t.Final[Json] = {}
 
 
 class AlikePods:
-    """Keeps equal values of pods once to save memory. The values are forgotten if there are many.
-    """
+    """Keeps equal values of pods once to save memory. Many values are forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, t.Any], ...], dict[str, t.Any]] = {}

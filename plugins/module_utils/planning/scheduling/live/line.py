@@ -86,8 +86,7 @@ class WaitingLine(SchedulingQueue):
         return (entry.pods[0] for _share, _lane, entry in self._places.values())
 
     def in_turn(self, affinity: InterPodAffinity) -> Iterator[QueueEntry]:
-        """Begin a new plan, and return the entries in their order, without those of skipped lanes.
-        """
+        """Begin a new plan, and return the entries in order, without those of skipped lanes."""
         self._affinity = affinity
         self._spoken_of.clear()
         self._passed.clear()

@@ -65,8 +65,7 @@ class Catalogue:
         return same_samples and models == tuple(self.models.values()) and excluded == self.excluded
 
     def forget_devices(self, limit: int) -> None:
-        """Forget all single devices if more than ``limit`` are known, since most of them are gone.
-        """
+        """Forget all single devices if more than ``limit`` are known. Most of them are gone."""
         if len(self._devices) > limit:
             self._devices.clear()
 

@@ -23,8 +23,7 @@ INDIVIDUAL = PLACE | {"uuid", "parentUUID", "serial", "index", "minor", "pciBusI
 
 
 def announced_device(device: Json, driver: str) -> DeviceFacts:
-    """Return the facts of a device in a ResourceSlice. It has nothing that its entry does not name.
-    """
+    """Return the facts of a device in a ResourceSlice. It has only what its entry names."""
     return DeviceFacts(driver, _values(device.get("attributes") or {}, driver, _attribute),
                        _values(device.get("capacity") or {}, driver, _capacity), complete=True)
 

@@ -21,8 +21,7 @@ EXACT_COUNT = "ExactCount"
 
 
 class Unsupported(Exception):
-    """A pod or a claim uses a feature that is not planned for here. The message names the feature.
-    """
+    """A pod or a claim uses an unsupported feature. The message names the feature."""
 
 
 class NoModel(Unsupported):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CDI Managers as stateful servers: a test bench in place of hardware, for labs, tests and benchmarks."""
+"""CDI Managers as stateful servers. They replace hardware in labs, tests and benchmarks."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ DEFAULT_STATE_DIR: t.Final = "~/.local/state/composable-infra/emulator"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status: 0 done, 1 could not be done."""
+    """Run a command. Return the exit status, 0 for success and 1 for failure."""
     options = _parser().parse_args(arguments)
     state = StateDir(Path(options.state_dir).expanduser().resolve())
     try:

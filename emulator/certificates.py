@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A certificate authority and a server certificate with DNS and IP names, made at the first start.
 
-``authority.pem`` is always the authority in force; ``ca.pem`` is what clients are told to trust, and is the same unless
-the certificate was changed without telling them.
+``authority.pem`` is always the current authority. Clients get ``ca.pem`` to trust. Both are the
+same, unless the certificate was changed without a notice to clients.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _EARLIER: t.Final = datetime.timedelta(hours=1)
 
 
 def server_context(folder: Path, hosts: Iterable[str]) -> ssl.SSLContext:
-    """TLS for a server; ``ca.pem``, ``server.pem`` and ``server.key`` in ``folder`` are made unless there."""
+    """Return the TLS context of a server.
+
+    It makes ``ca.pem``, ``server.pem`` and ``server.key`` in ``folder`` if they are missing.
+    """
     certificate, key = folder / "server.pem", folder / "server.key"
     if not (certificate.exists() and key.exists() and (folder / "ca.pem").exists()):
         make(folder, hosts)
@@ -40,18 +43,22 @@ def server_context(folder: Path, hosts: Iterable[str]) -> ssl.SSLContext:
 
 
 def renew(context: ssl.SSLContext, folder: Path, hosts: Iterable[str]) -> None:
-    """Another authority and certificate for the connections to come, of which clients are not told yet."""
+    """Use another authority and certificate for new connections, without a notice to clients yet.
+    """
     make(folder, hosts, publish=False)
     context.load_cert_chain(folder / "server.pem", folder / "server.key")
 
 
 def publish_authority(folder: Path) -> None:
-    """Tell clients of the authority in force."""
+    """Give clients the current authority."""
     (folder / "ca.pem").write_bytes((folder / "authority.pem").read_bytes())
 
 
 def make(folder: Path, hosts: Iterable[str], *, publish: bool = True) -> None:
-    """A new authority and a server certificate signed by it. The authority's key is not kept."""
+    """Make a new authority, and a server certificate signed by it.
+
+    The authority's key is not kept.
+    """
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _unused in range(2))
     authority = _authority(authority_key)
     server = _server(server_key, authority, authority_key, hosts)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all parts of one emulator share; dialects get nothing else."""
+"""The objects that all parts of one emulator share. Dialects get only these."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from .tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class EmulatorContext:
-    """One fabric, its identity service, the log of requests and the faults, whatever managers stand before it.
+    """One fabric, its identity service, the log of requests and the faults, for all managers.
 
-    ``folder``: for what a dialect must remember over a restart (a Journal of its own); None: it has none to keep.
+    ``folder``: for files of a dialect that must survive a restart (a Journal of its own), None for
+    none.
     """
 
     spec: FabricSpec

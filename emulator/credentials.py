@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who may log in: from the fabric's document, or made up at the first start and kept beside the state."""
+"""The users who may log in, from the fabric's document, or generated at the first start and kept
+with the state.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ MADE_UP_CLIENT: t.Final = "composable-infra"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """``users``: password by name; the first is the one told to clients."""
+    """Tenant, client and users. ``users``: password by name. Clients get the first user."""
 
     tenant: str
     realm: str
@@ -30,7 +32,7 @@ class Credentials:
     users: Mapping[str, str] = field(repr=False)
 
     def as_dict(self) -> dict[str, str]:
-        """What a client needs, by the names of its options."""
+        """Return the values that a client needs, by the names of its options."""
         username, password = next(iter(self.users.items()))
         return {
             "tenant": self.tenant, "realm": self.realm, "username": username, "password": password,
@@ -39,7 +41,10 @@ class Credentials:
 
 
 def choose(spec: FabricSpec, path: Path) -> Credentials:
-    """Credentials for this start; ``path`` keeps what was made up, readable by its owner only."""
+    """Return the credentials for this start.
+
+    ``path``: keeps generated values, readable only by its owner.
+    """
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     client = spec.client or (
         kept.get("client_id", MADE_UP_CLIENT), kept.get("client_secret") or secrets.token_urlsafe(24)
@@ -53,7 +58,7 @@ def choose(spec: FabricSpec, path: Path) -> Credentials:
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read, never for a moment otherwise."""
+    """Write a file that only its owner can read at any moment."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -62,7 +67,7 @@ def write_secret(path: Path, data: bytes) -> None:
 
 
 def signing_key(path: Path) -> bytes:
-    """The key that tokens are signed with; kept, so that a restart leaves tokens valid."""
+    """Return the key that signs tokens. It is kept, so that tokens stay valid after a restart."""
     if not path.exists():
         write_secret(path, secrets.token_bytes(32))
     return path.read_bytes()

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An emulator as a process of its own, for tests and labs: then ``kill -9`` is real.
+"""An emulator as a process of its own, for tests and labs, so that ``kill -9`` is real.
 
-It ends with its parent, however that ends: it watches a pipe whose other end only the parent has. (The
-kernel's PR_SET_PDEATHSIG would do so when the *thread* ends that started it.)
+It ends with its parent, however that ends, because it watches a pipe with an end that only the
+parent has. (The kernel's PR_SET_PDEATHSIG would act when the *thread* ends that started it.)
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class EmulatorError(Exception):
 
 
 class Away(EmulatorError):
-    """Nothing listens where the emulator was, or not for long enough."""
+    """No process listens at the emulator's address, or not for long enough."""
 
 
 class Emulator:
-    """A running emulator. Use as a context manager, or call ``stop``."""
+    """A running emulator. Use it as a context manager, or call ``stop``."""
 
     # Tests replace this to start emulators faster.
     launch: t.ClassVar[Callable[..., subprocess.Popen[bytes]]] = subprocess.Popen
@@ -54,7 +54,10 @@ class Emulator:
 
     @classmethod
     def run(cls, spec: Mapping[str, t.Any], state_dir: Path, host: str = "127.0.0.1", port: int = 0) -> Emulator:
-        """Start with the fabric's document ``spec``; returns when requests are taken. Raises EmulatorError."""
+        """Start with the fabric's document ``spec``. Return when it accepts requests.
+
+        Raises EmulatorError.
+        """
         emulator = cls(state_dir, host)
         emulator._state.prepare()
         emulator._state.keep_fabric(dict(spec))
@@ -69,12 +72,12 @@ class Emulator:
 
     @property
     def url(self) -> str:
-        """``https://host:port``; the same after a restart."""
+        """``https://host:port``, the same after a restart."""
         return self._state.endpoint() or ""
 
     @property
     def plain_url(self) -> str:
-        """``http://host:port`` of the managers that speak without TLS; empty when there is none."""
+        """``http://host:port`` of the managers without TLS, empty for none."""
         return self._state.endpoint(plain=True) or ""
 
     @property
@@ -89,15 +92,16 @@ class Emulator:
 
     @property
     def pid(self) -> int:
-        """Of the running process. Raises EmulatorError."""
+        """Id of the running process. Raises EmulatorError."""
         if self._process is None:
             raise EmulatorError("the emulator is not running")
         return self._process.pid
 
     def fabric_config(self, manager: str | None = None, **more: t.Any) -> dict[str, t.Any]:
-        """Options for ``FabricConfig.from_dict`` of one manager, by default the first of the fabric's document.
+        """Return options for ``FabricConfig.from_dict`` of one manager, by default the document's
+        first.
 
-        ``more`` replaces or adds some.
+        ``more``: replaces or adds options.
         """
         spec = self._state.fabric()
         name = manager or spec.managers[0]
@@ -107,55 +111,68 @@ class Emulator:
         return {"manager": name, **where, **{key: values[key] for key in row.tells}, **row.options, **more}
 
     def state(self, after: int | None = None, timeout: float = 30.0) -> dict[str, t.Any]:
-        """GET /admin/state; with ``after`` (a generation) waits for the next change."""
+        """Return GET /admin/state. With ``after`` (a generation), wait for the next change."""
         query = "" if after is None else f"?after={after}&timeout={timeout}"
         return t.cast(dict[str, t.Any], self.ask(f"/admin/state{query}", timeout + 10))
 
     def log(self, since: int = 0) -> list[dict[str, t.Any]]:
-        """GET /admin/log: requests with a number above ``since``."""
+        """Return GET /admin/log, requests with a number above ``since``."""
         return t.cast(list[dict[str, t.Any]], self.ask(f"/admin/log?since={since}"))
 
     def set_timing(self, attach: float | None = None, detach: float | None = None) -> None:
-        """Seconds for operations that begin from now on."""
+        """Set the seconds of future operations."""
         given = {"attach": attach, "detach": detach}
         self.ask("/admin/timing", body={key: value for key, value in given.items() if value is not None})
 
     def set_health(self, device_uid: str, health: str) -> None:
-        """``OK``, ``Warning``, ``Critical`` or ``Unknown``."""
+        """Set a device's health to ``OK``, ``Warning``, ``Critical`` or ``Unknown``."""
         self.ask(f"/admin/device/{device_uid}", body={"health": health})
 
     def set_tokens(self, lifetime: float | None = None, revoke: bool = False, skew: float | None = None) -> None:
-        """Lifetime and clock skew of tokens issued from now on; revoke those issued until now."""
+        """Set lifetime and clock skew of future tokens, in seconds.
+
+        ``revoke``: revoke all earlier tokens.
+        """
         given = {"revoke": revoke, "lifetime": lifetime, "skew": skew}
         self.ask("/admin/tokens", body={key: value for key, value in given.items() if value is not None})
 
     def effects(self, since: int = 0) -> list[dict[str, t.Any]]:
-        """GET /admin/effects: what came to a machine or left it, in order, with a number above ``since``."""
+        """Return GET /admin/effects, attached and detached devices in order, with a number above
+        ``since``.
+        """
         return t.cast(list[dict[str, t.Any]], self.ask(f"/admin/effects?since={since}"))
 
     def faults(self) -> dict[str, t.Any]:
-        """GET /admin/faults: seed and rules, with how many requests each met and struck."""
+        """Return GET /admin/faults, seed and rules with the number of requests that each met and
+        struck.
+        """
         return t.cast(dict[str, t.Any], self.ask("/admin/faults"))
 
     def set_faults(self, *rules: Mapping[str, t.Any], profile: str | None = None, seed: int | None = None) -> None:
-        """Other rules from now on (fault_rules.py); without any: none."""
+        """Replace the rules (faults/rules.py). Without arguments, remove all."""
         given = {"rules": [dict(rule) for rule in rules], "profile": profile, "seed": seed}
         self.ask("/admin/faults", body={key: value for key, value in given.items() if value is not None})
 
     def reset(self, log: bool = False) -> None:
-        """Devices where and as the fabric's document has them, and no faults; ``log``: forget requests and effects."""
+        """Put devices back as in the document, and remove faults.
+
+        ``log``: forget requests and effects.
+        """
         self.ask("/admin/reset", body={"log": log})
 
     def set_present(self, device_uid: str, present: bool) -> None:
-        """Let a device vanish, or come back as a free one."""
+        """Make a device vanish, or come back free."""
         self.ask(f"/admin/device/{device_uid}", body={"present": present})
 
     def publish_certificate(self) -> None:
-        """Let clients know of a certificate that was changed without telling them."""
+        """Give clients the authority of a certificate that was changed without a notice."""
         self.ask("/admin/certificate", body={"publish": True})
 
     def ask(self, path: str, timeout: float = 10.0, body: t.Any = None) -> t.Any:
-        """JSON of any /admin address; POST when there is a ``body``; waits while it restarts. Raises EmulatorError."""
+        """Return the JSON of an /admin address. It sends a POST if there is a ``body``.
+
+        Waits while the emulator restarts. Raises EmulatorError.
+        """
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
@@ -166,13 +183,13 @@ class Emulator:
             time.sleep(_LOOK_SECONDS)
 
     def kill(self) -> None:
-        """``kill -9``; returns when it is gone."""
+        """Send SIGKILL, and return when the process has ended."""
         if self._process is not None:
             self._process.kill()
             self._reap()
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL if that does not help. Does nothing when it is not running."""
+        """Send SIGTERM, then SIGKILL if that does not help. Do nothing if it is not running."""
         if self._process is None:
             return
         self._process.terminate()
@@ -183,7 +200,8 @@ class Emulator:
         self._reap()
 
     def restart(self) -> None:
-        """Stop if it runs, and start on the same port with the state, certificates and users it had."""
+        """Stop if it runs, and start on the same port with the same state, certificates and users.
+        """
         self.stop()
         self._start(0)
 
@@ -215,7 +233,7 @@ class Emulator:
             raise EmulatorError(f"the emulator did not start: {end.strip()}")
 
     def _abort(self) -> None:
-        """End it, and have one that hangs write where it is (faulthandler)."""
+        """Abort the process, so that faulthandler writes where it hangs."""
         if self._process is not None:
             self._process.send_signal(signal.SIGABRT)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -231,7 +249,10 @@ class Emulator:
 
 
 def ask_admin(url: str, ca_path: str, path: str, timeout: float = 10.0, body: t.Any = None) -> t.Any:
-    """JSON of an /admin address; POST when there is a ``body``. Raises EmulatorError."""
+    """Return the JSON of an /admin address. It sends a POST if there is a ``body``.
+
+    Raises EmulatorError.
+    """
     data = None if body is None else json.dumps(body).encode()
     try:
         context = ssl.create_default_context(cafile=ca_path)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One server for all emulated managers, https and where needed http, from a start with files to a stop by signal."""
+"""One server for all emulated managers, with https and if needed http, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from .state_dir import StateDir
 
 
 def cm_with_fm(context: EmulatorContext) -> list[web.RouteDef]:
-    """CM, and what of FM a client of CM reads at the same address."""
+    """Return CM's routes, and the routes of FM that a client of CM reads at the same address."""
     reads = [] if "fm" in context.spec.managers else [r for r in fm.routes(context) if r.method == "GET"]
     return [*cm.routes(context), *reads]
 
 
-# A manager's dialect is the routes it answers. A new one is one more line here, but for those of other collections.
+# The routes of each manager's dialect. A new manager is one more line, unless it is from another
+# collection.
 DIALECTS: t.Final[dict[str, Callable[[EmulatorContext], list[web.RouteDef]]]] = {
     "fm": fm.routes,
     "cm": cm_with_fm,
@@ -51,9 +52,10 @@ BACKLOG: t.Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``ready_fd``: written to and closed once requests are taken. ``parent_fd``: its end of file ends us.
+    """Options of the server.
 
-    ``port`` and ``plain_port`` 0: those of the last run, or free ones.
+    ``ready_fd``: written to and closed when requests are accepted. ``parent_fd``: its end of file
+    ends this process. ``port`` and ``plain_port``: 0 for those of the last run, or free ports.
     """
 
     spec: FabricSpec
@@ -66,7 +68,10 @@ class Options:
 
 
 def application(context: EmulatorContext, *, plain: bool = False) -> web.Application:
-    """All routes of one listener: of its managers, and on the https one of the identity service and /admin."""
+    """Return one listener with the routes of its managers.
+
+    The https listener also has the identity service and /admin.
+    """
     app = web.Application(middlewares=[context.log.middleware, context.faults.middleware], client_max_size=1024 * 1024)
     if not plain:
         app.add_routes([web.post(tokens.PATH, context.tokens.grant)])
@@ -77,18 +82,18 @@ def application(context: EmulatorContext, *, plain: bool = False) -> web.Applica
 
 
 def routes_of(name: str, context: EmulatorContext) -> list[web.RouteDef]:
-    """The routes of a manager's dialect."""
+    """Return the routes of a manager's dialect."""
     make = DIALECTS.get(name) or MANAGERS[name].routes
     return make(context) if make else []
 
 
 def managers_of(spec: FabricSpec, *, plain: bool) -> list[str]:
-    """The document's managers on one listener."""
+    """Return the document's managers on one listener."""
     return [name for name in spec.managers if MANAGERS[name].plain == plain]
 
 
 def context_of(spec: FabricSpec, state: StateDir, faults: Faults) -> EmulatorContext:
-    """The parts, each with what an earlier run left in the folder."""
+    """Return the parts of the emulator, each with the state of an earlier run in the folder."""
     told = credentials.choose(spec, state.file("credentials.json"))
     key = credentials.signing_key(state.file("token.key"))
     context = EmulatorContext(
@@ -105,10 +110,12 @@ def context_of(spec: FabricSpec, state: StateDir, faults: Faults) -> EmulatorCon
 
 
 def run(options: Options) -> None:
-    """Serve until SIGTERM, SIGINT or the end of the parent. Raises OSError when port or folder is taken.
+    """Serve until SIGTERM, SIGINT or the end of the parent.
 
-    A restart is a new life with a new event loop, in which only what was written down is left. The faults are the
-    test bench's and go on.
+    Raises OSError if port or folder is taken.
+
+    A restart is a new run with a new event loop. Only the written state is left. The faults belong
+    to the test bench and stay.
     """
     faults = Faults(options.spec.faults)
     while asyncio.run(serve(options, faults)):
@@ -116,7 +123,7 @@ def run(options: Options) -> None:
 
 
 async def serve(options: Options, faults: Faults) -> bool:
-    """One life; True when another shall follow."""
+    """Serve one run. Return True if another run follows."""
     with options.state.hold():
         return await _serve(options, faults)
 
@@ -146,7 +153,7 @@ async def _serve(options: Options, faults: Faults) -> bool:
 
 @dataclass(slots=True)
 class _Life:
-    """What the faults can do to all of the serving process. ``again``: it begins anew when it has ended."""
+    """The actions of faults on the serving process. ``again``: start another run after this one."""
 
     options: Options
     tls: ssl.SSLContext
@@ -155,7 +162,7 @@ class _Life:
     again: bool = False
 
     def restart(self) -> None:
-        """End without a word to anybody."""
+        """End without an answer to any client."""
         self.again = True
         for connection in self._connections():
             if connection.transport is not None:
@@ -163,7 +170,7 @@ class _Life:
         self.stop.set()
 
     def change_certificate(self, *, change: bool, publish: bool, spared: object = None) -> None:
-        """For connections to come; those that exist are closed."""
+        """Change the certificate for new connections, and close existing connections."""
         folder = self.options.state.path
         if change:
             certificates.renew(self.tls, folder, [self.options.host])

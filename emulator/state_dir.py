@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of one emulator, by name: whoever finds the folder finds the emulator."""
+"""The files of one emulator. A client that knows the folder finds the emulator."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ class OtherFabric(OSError):
 
 @dataclass(frozen=True, slots=True)
 class StateDir:
-    """``endpoint`` and ``plain_endpoint`` (URLs), ``ca.pem`` (for clients), ``authority.pem`` (the one in force),
-    ``credentials.json`` (0600), ``pid``, ``fabric.json``, journals.
+    """The folder of an emulator.
+
+    It has ``endpoint`` and ``plain_endpoint`` (URLs), ``ca.pem`` (for clients), ``authority.pem``
+    (the current authority), ``credentials.json`` (0600), ``pid``, ``fabric.json`` and journals.
     """
 
     path: Path
@@ -39,25 +41,28 @@ class StateDir:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def file(self, name: str) -> Path:
-        """A file in the folder."""
+        """Return a file in the folder."""
         return self.path / name
 
     def endpoint(self, *, plain: bool = False) -> str | None:
-        """URL of the running emulator, or of the last one that ran here; ``plain``: of its http listener."""
+        """Return the URL of the emulator that runs here, or ran last.
+
+        ``plain``: of its http listener.
+        """
         return self._text(_ENDPOINT[plain])
 
     def port(self, *, plain: bool = False) -> int:
-        """Port of the last run, which the next one takes again; 0 when there was none."""
+        """Return the port of the last run, which the next run uses again. 0 if there was none."""
         endpoint = self.endpoint(plain=plain)
         return int(endpoint.rpartition(":")[2]) if endpoint else 0
 
     def trust(self) -> str:
-        """PEM file of the authority in force, whatever clients were told."""
+        """Return the PEM file of the current authority, even if clients have another one."""
         authority = self.file("authority.pem")
         return str(authority if authority.exists() else self.file("ca.pem"))
 
     def credentials(self) -> dict[str, str]:
-        """What a client needs to log in."""
+        """Return the values that a client needs to log in."""
         return t.cast(dict[str, str], json.loads(self.file("credentials.json").read_text(encoding="utf-8")))
 
     def keep_fabric(self, document: t.Any) -> None:
@@ -65,24 +70,26 @@ class StateDir:
         self.file("fabric.json").write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
 
     def keeps(self, document: t.Any) -> bool:
-        """Return whether ``document`` is the one that is kept. Raises OSError when none is kept."""
+        """Return whether ``document`` is the kept document. Raises OSError if none is kept."""
         kept = json.loads(self.file("fabric.json").read_text(encoding="utf-8"))
         return bool(kept == json.loads(json.dumps(document)))
 
     def fabric(self) -> FabricSpec:
-        """The kept document. Raises SpecError."""
+        """Return the kept document. Raises SpecError."""
         if not self.file("fabric.json").exists():
             raise SpecError("--fabric", f"it is required: {self.path} holds no fabric of an earlier run")
         return FabricSpec.load(self.file("fabric.json"))
 
     def announce(self, url: str, *, plain: bool = False) -> None:
-        """Write where the emulator is."""
+        """Write the URL of the emulator."""
         self.file(_ENDPOINT[plain]).write_text(f"{url}\n", encoding="utf-8")
 
     def hold(self) -> t.TextIO:
-        """Take the folder for this process until the file is closed. Raises Taken when another has it.
+        """Take the folder for this process until the file is closed.
 
-        The lock on ``pid`` is the kernel's: it ends with the process, however that ends.
+        Raises Taken if another process has it.
+
+        The lock on ``pid`` is the kernel's. It ends with the process, however that ends.
         """
         file = self.file("pid").open("a+", encoding="utf-8")
         try:
@@ -96,7 +103,7 @@ class StateDir:
         return file
 
     def pid(self) -> int | None:
-        """Process of the emulator that runs here, None when none does."""
+        """Return the process id of the emulator that runs here, None if none runs."""
         if not self.file("pid").exists():
             return None
         with self.file("pid").open(encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The identity service in front of a manager: Keycloak's password grant with short-lived JWTs (HS256)."""
+"""The identity service of a manager, Keycloak's password grant with short-lived JWTs (HS256)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from aiohttp import web
 
 from .credentials import Credentials
 
-# Of one login, beside the skew that lasts.
+# The skew of one login, in addition to the lasting skew.
 CLOCK_SKEW: t.Final[ContextVar[float]] = ContextVar("clock_skew", default=0.0)
 PATH: t.Final = "/id_manager/realms/{realm}/protocol/openid-connect/token"
 
 
 @dataclass(slots=True)
 class Tokens:
-    """Issues and checks tokens. ``lifetime`` in seconds; ``valid_from``: older tokens are revoked.
+    """Issue and check tokens.
 
-    ``skew``: how far the identity service's clock is ahead of everybody else's, in seconds.
+    ``lifetime``: seconds. ``valid_from``: older tokens are revoked. ``skew``: seconds by which the
+    identity service's clock is ahead of other clocks.
     """
 
     credentials: Credentials
@@ -40,7 +41,10 @@ class Tokens:
     skew: float = 0.0
 
     def issue(self, user: str) -> str:
-        """A JWT; ``exp`` is a whole second, rounded up, so that no token is born dead."""
+        """Return a JWT.
+
+        ``exp`` is a whole second, rounded up, so that no token is expired at once.
+        """
         now = time.time()
         shown = now + self.skew + CLOCK_SKEW.get()
         self.issued += 1
@@ -54,7 +58,7 @@ class Tokens:
         return f"{signed}.{self._sign(signed)}"
 
     def problem(self, authorization: str | None) -> str | None:
-        """Why an ``Authorization`` header is not accepted; None when it is."""
+        """Return why an ``Authorization`` header is not accepted, None if it is."""
         kind, _unused, token = (authorization or "").partition(" ")
         signed, _unused, signature = token.rpartition(".")
         if kind.lower() != "bearer" or not signed:
@@ -74,7 +78,7 @@ class Tokens:
         return _plain(hmac.new(self.key, signed.encode(), hashlib.sha256).digest())
 
     async def grant(self, request: web.Request) -> web.Response:
-        """POST of the token endpoint; statuses and bodies of the errors are Keycloak's."""
+        """POST of the token endpoint. Statuses and bodies of the errors are Keycloak's."""
         form = await request.post()
         told = self.credentials
         if request.match_info["realm"] != told.realm:

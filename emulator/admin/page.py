@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The emulator's page: what is where, at one look. No script, no file from elsewhere."""
+"""The emulator's page for people, with all devices and machines.
+
+It has no script and loads no other file.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ th, td {{ border-bottom: 1px solid #ccc; padding: .25rem .75rem .25rem 0; text-a
 
 
 def render(pool: DevicePool) -> str:
-    """The page for the pool as it is now."""
+    """Return the page for the current state of the pool."""
     return _PAGE.format(
         attach=pool.attach_time, detach=pool.detach_time, models=_models(pool), machines=_machines(pool),
         devices=_devices(pool),

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every request with its times and its effect: what tests and benchmarks read to know who did what, and when."""
+"""A log of every request with its times and its effect.
+
+Tests and benchmarks read from it who did what, and when.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,11 @@ KEPT: t.Final = 100_000
 
 @dataclass(slots=True)
 class Entry:
-    """One request. Times: seconds since 1970 and, for differences, of the monotonic clock.
+    """One request. Times are seconds since 1970, and for differences also of the monotonic clock.
 
-    ``status`` None: no reply yet, or none could be sent. ``peer``: client port, one per connection. ``effect``: what
-    came of it on the fabric, also after the reply, joined by "; ". ``faults``: kinds that struck it.
+    ``status``: None if there is no reply yet, or none could be sent. ``peer``: port of the client,
+    one for each connection. ``effect``: the effects on the fabric, also after the reply, joined by
+    "; ". ``faults``: kinds of the faults that struck the request.
     """
 
     n: int
@@ -50,7 +54,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A device that came to a machine or left it; ``request``: number of the entry that asked, None: nobody did."""
+    """A device was attached to a machine or detached from it.
+
+    ``request``: number of the entry, None for none.
+    """
 
     n: int
     time: float
@@ -64,12 +71,12 @@ class Effect:
 
 ENTRY: t.Final = web.RequestKey("entry", Entry)
 UNANSWERED: t.Final = web.RequestKey("unanswered", bool)
-# The request that the running task works for.
+# The request for which the current task works.
 CURRENT: t.Final[ContextVar[Entry | None]] = ContextVar("current", default=None)
 
 
 class RequestLog:
-    """The newest 100,000 requests and effects; with journals they outlive the process."""
+    """The newest 100,000 requests and effects. With journals they outlive the process."""
 
     def __init__(self, journal: Journal | None = None, effects: Journal | None = None) -> None:
         self._journal = journal
@@ -79,15 +86,15 @@ class RequestLog:
         self._remember()
 
     def since(self, n: int) -> list[dict[str, t.Any]]:
-        """Entries with a number above ``n``."""
+        """Return the entries with a number above ``n``."""
         return [asdict(entry) for entry in self._entries if entry.n > n]
 
     def effects(self, n: int) -> list[dict[str, t.Any]]:
-        """Effects with a number above ``n``, in the order in which they happened."""
+        """Return the effects with a number above ``n``, in the order in which they happened."""
         return [asdict(effect) for effect in self._effects if effect.n > n]
 
     def effect(self, device: PooledDevice, text: str) -> None:
-        """Note what happened to a device, for itself and with the request whose task this is."""
+        """Note an effect on a device, also with the request of the current task."""
         entry = CURRENT.get()
         number = self._effects[-1].n + 1 if self._effects else 1
         made = Effect(
@@ -103,7 +110,7 @@ class RequestLog:
             self.save(entry)
 
     def forget(self) -> None:
-        """Drop all that was noted; numbers begin anew."""
+        """Drop all entries and effects. Numbers start again."""
         self._entries.clear()
         self._effects.clear()
         for journal in (self._journal, self._effect_journal):
@@ -111,7 +118,7 @@ class RequestLog:
                 journal.replace([])
 
     def save(self, entry: Entry) -> None:
-        """Write an entry as it is now; a later write of the same number replaces it."""
+        """Write an entry. A later write of the same number replaces it."""
         if self._journal:
             self._journal.write(asdict(entry))
 
@@ -119,7 +126,10 @@ class RequestLog:
     async def middleware(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Record the managers' requests; looking at the emulator itself is not recorded."""
+        """Record the requests to managers.
+
+        Requests to the emulator's own pages are not recorded.
+        """
         if request.path == "/" or request.path.startswith("/admin/"):
             return await handler(request)
         entry = request[ENTRY] = self._begin(request)

@@ -1,19 +1,23 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Looking at the emulator and turning its knobs. No login: it is a test bench on loopback.
+"""Read and control the emulator. There is no login, because it is a test bench on loopback.
 
 ====== ===================== ==============================================================
-GET    /admin/state          the pool; ``?after=GENERATION&timeout=SECONDS`` waits for the next change;
-                             with ``&changes=1`` only devices that changed since; a device's ``since``: when it was
-                             attached, in seconds since 1970, 0 where it is not
+GET    /admin/state          the pool. ``?after=GENERATION&timeout=SECONDS`` waits for the next
+                             change. With ``&changes=1``, only devices that changed since then.
+                             ``since`` of a device: when it was attached, in seconds since
+                             1970, 0 if it is not attached
 GET    /admin/log            ``?since=N``: requests with a number above N
-GET    /admin/effects        ``?since=N``: what came to a machine or left it, in order, and which request asked for it
-GET    /admin/faults         seed and rules, with how many requests each met and struck
-POST   /admin/faults         ``{"seed", "profile", "rules"}`` replace those in force (fault_rules.py); ``{}``: none
-POST   /admin/certificate    ``{"change": bool, "publish": bool}``: serve another certificate; tell clients of the
-                             one in force
-POST   /admin/reset          ``{"log": bool}``: devices where and as the document has them, no faults; forget the log
+GET    /admin/effects        ``?since=N``: devices that were attached or detached, in order,
+                             with the number of the request
+GET    /admin/faults         seed and rules, with the number of requests that each met and struck
+POST   /admin/faults         ``{"seed", "profile", "rules"}`` replace all rules (faults/rules.py),
+                             ``{}`` removes them
+POST   /admin/certificate    ``{"change": bool, "publish": bool}``: serve another certificate,
+                             and give clients the authority of the current certificate
+POST   /admin/reset          ``{"log": bool}``: put all devices back as in the document, remove
+                             all faults, and with ``log`` forget the log
 POST   /admin/timing         ``{"attach": seconds, "detach": seconds}``
 POST   /admin/device/{uid}   ``{"health": "OK" | "Warning" | "Critical" | "Unknown", "present": bool}``
 POST   /admin/tokens         ``{"lifetime": seconds, "skew": seconds, "revoke": true}``
@@ -43,7 +47,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def routes(context: EmulatorContext) -> list[web.RouteDef]:
-    """Everything below /admin, and the page."""
+    """Return the routes below /admin, and the page."""
     admin = _Admin(context)
     return [
         web.get("/", admin.page),
@@ -78,11 +82,11 @@ class _Admin:
         self.pool = context.pool
 
     async def page(self, request: web.Request) -> web.Response:
-        """The HTML page."""
+        """Return the HTML page."""
         return web.Response(text=page.render(self.pool), content_type="text/html")
 
     async def state(self, request: web.Request) -> web.Response:
-        """The pool as JSON, at once or when it changes."""
+        """Return the pool as JSON, at once or when it changes."""
         if "after" not in request.query:
             return web.json_response(self._state(None))
         after = int(request.query["after"])
@@ -92,25 +96,25 @@ class _Admin:
         return web.json_response(self._state(after if delta else None))
 
     async def log(self, request: web.Request) -> web.Response:
-        """Requests."""
+        """Return requests."""
         return web.json_response(self.context.log.since(int(request.query.get("since", 0))))
 
     async def effects(self, request: web.Request) -> web.Response:
-        """What happened to devices."""
+        """Return effects on devices."""
         return web.json_response(self.context.log.effects(int(request.query.get("since", 0))))
 
     async def faults(self, request: web.Request) -> web.Response:
-        """The rules in force."""
+        """Return the current rules."""
         return web.json_response(self.context.faults.told())
 
     async def set_faults(self, request: web.Request) -> web.Response:
-        """Other rules."""
+        """Replace the rules."""
         fields = Fields(await request.json(), "faults", ("seed", "profile", "rules"))
         self.context.faults.replace(faults_in(fields))
         return web.json_response(self.context.faults.told())
 
     async def certificate(self, request: web.Request) -> web.Response:
-        """Another certificate, or the word of it."""
+        """Change the certificate, or publish its authority."""
         fields = Fields(await request.json(), "certificate", ("change", "publish"))
         change, publish = fields.flag("change"), fields.flag("publish")
         if self.context.faults.host:
@@ -118,7 +122,7 @@ class _Admin:
         return web.json_response({"changed": change, "published": publish})
 
     async def reset(self, request: web.Request) -> web.Response:
-        """Devices as they were at first, and no faults."""
+        """Put devices back as at first, and remove faults."""
         fields = Fields(await request.json(), "reset", ("log",))
         self.context.faults.replace(Faulty())
         self.pool.reset()
@@ -134,7 +138,7 @@ class _Admin:
         return web.json_response({"attach": self.pool.attach_time, "detach": self.pool.detach_time})
 
     async def device(self, request: web.Request) -> web.Response:
-        """Set a device's health, or let it vanish and come back."""
+        """Set a device's health, or make the device vanish or come back."""
         fields, uid = Fields(await request.json(), "device", ("health", "present")), request.match_info["uid"]
         if fields.has("health") or not fields.has("present"):
             self.pool.set_health(uid, fields.one_of("health", HEALTHS))
@@ -143,7 +147,7 @@ class _Admin:
         return web.json_response(_device(self.pool.devices[uid]))
 
     async def tokens(self, request: web.Request) -> web.Response:
-        """Set the lifetime of tokens issued from now on, or revoke those issued until now."""
+        """Set the lifetime of future tokens, or revoke all earlier tokens."""
         fields = Fields(await request.json(), "tokens", ("lifetime", "skew", "revoke"))
         tokens = self.context.tokens
         tokens.lifetime = fields.number("lifetime", tokens.lifetime, least=1e-6)

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What differs between the emulated managers beside their routes: listener, what clients are told, words of errors.
+"""The differences between the emulated managers other than their routes, such as listener, options
+and errors.
 
-A manager of this collection is one row here and one line in ``server.DIALECTS``. The emulator of another collection's
-driver ``namespace.collection.name`` is the file ``emulator/NAME.py`` of that collection. When it is imported, it calls
-``register``.
+A manager of this collection is one row here and one line in ``server.DIALECTS``. The emulator of
+another collection's driver ``namespace.collection.name`` is the file ``emulator/NAME.py`` of that
+collection. When it is imported, it calls ``register``.
 """
 
 from __future__ import annotations
@@ -21,41 +22,47 @@ BASIC: t.Final = ("username", "password")
 
 
 def plain_error(status: int, text: str) -> t.Any:
-    """Body of an error of a manager that has no form of its own for it."""
+    """Return the body of an error, for a manager without a form of its own."""
     return {"error": {"code": str(status), "message": text}}
 
 
 def fm_error(status: int, text: str) -> t.Any:
-    """FM's form."""
+    """Return the body of an error in FM's form."""
     return {"status": status, "detail": {"code": f"E020{status}", "message": text, "data": {}}}
 
 
 def purpose_of(method: str, path: str, body: t.Any) -> str:
-    """``login``, ``read``, or ``change`` where a dialect cannot tell attach from detach by the method."""
+    """Return ``login``, ``read``, or ``change`` if the method does not tell attach from detach."""
     if "/openid-connect/token" in path:
         return "login"
     return "read" if method in ("GET", "HEAD") else "change"
 
 
 def fm_purpose(method: str, path: str, body: t.Any) -> str:
-    """FM attaches by PATCH and detaches by DELETE."""
+    """Return the purpose of a request. FM attaches by PATCH and detaches by DELETE."""
     return {"PATCH": "attach", "DELETE": "detach"}.get(method) or purpose_of(method, path, body)
 
 
 def cm_purpose(method: str, path: str, body: t.Any) -> str:
-    """CM does both by one request, and is polled by reading the machine."""
+    """Return the purpose of a request.
+
+    CM attaches and detaches by POST, and clients poll the machine.
+    """
     if method == "POST" and isinstance(body, dict):
         return "detach" if "remove_resources" in body else "attach"
     return purpose_of(method, path, body)
 
 
 def nec_error(status: int, text: str) -> t.Any:
-    """CDIM's form."""
+    """Return the body of an error in CDIM's form."""
     return {"code": f"E40{status}", "message": text}
 
 
 def nec_purpose(method: str, path: str, body: t.Any) -> str:
-    """Both by one request, told apart by the first procedure; polled by the apply's id."""
+    """Return the purpose of a request, by the first procedure of a POST.
+
+    Clients poll by the apply's id.
+    """
     found = body.get("procedures") if isinstance(body, dict) else None
     if method == "POST" and isinstance(found, list) and found and isinstance(found[0], dict):
         return "detach" if found[0].get("operation") == "disconnect" else "attach"
@@ -64,12 +71,14 @@ def nec_purpose(method: str, path: str, body: t.Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``plain``: on the http listener instead of the https one.
+    """Properties of a manager.
 
-    ``tells``: which of the emulator's values (LOGIN, ``cluster``) clients are given as options; ``options``: more of
-    them as they are. ``error``: body of an injected error status. ``purpose``: of a request, by method, path and JSON
-    body: login, read, poll, attach, detach or change. ``settings``: keys that the document may set under
-    ``settings.<manager>``. ``routes``: of a dialect from another collection, by EmulatorContext.
+    ``plain``: it is on the http listener instead of the https listener. ``tells``: the emulator's
+    values (LOGIN, ``cluster``) that clients get as options. ``options``: further options with their
+    values. ``error``: returns the body of an injected error status. ``purpose``: returns the
+    purpose of a request by method, path and JSON body (login, read, poll, attach, detach or
+    change). ``settings``: keys that the document may set under ``settings.<manager>``. ``routes``:
+    returns the routes of a dialect from another collection, given an EmulatorContext.
     """
 
     plain: bool = False
@@ -82,13 +91,13 @@ class Row:
 
 
 def redfish_error(status: int, text: str) -> t.Any:
-    """Redfish's form."""
+    """Return the body of an error in Redfish's form."""
     words = {"MessageId": "Base.1.18.GeneralError", "Message": text}
     return {"error": {"code": "Base.1.18.GeneralError", "message": text, "@Message.ExtendedInfo": [words]}}
 
 
 def redfish_purpose(method: str, path: str, body: t.Any) -> str:
-    """By action, by collection, or by the number that is asked of Sunfish."""
+    """Return the purpose of a request, by action or by collection."""
     if path.endswith("/SessionService/Sessions") and method == "POST":
         return "login"
     if method in ("GET", "HEAD"):
@@ -120,11 +129,11 @@ EXTERNAL: t.Final = re.compile(r"([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)\.([a-z][a-z0
 
 
 def register(name: str, row: Row) -> None:
-    """Make the emulator of another collection's driver known.
+    """Register the emulator of another collection's driver.
 
     Args:
         name: The driver's ``namespace.collection.name``.
-        row: What differs from other dialects, with its ``routes``.
+        row: The properties of its dialect, with ``routes``.
 
     Raises:
         ValueError: The name has another form, or there are no routes.
@@ -137,7 +146,9 @@ def register(name: str, row: Row) -> None:
 
 
 def problem_of(name: str) -> str:
-    """Return why there is no emulator of a manager, or nothing. One of another collection is imported.
+    """Return why there is no emulator of a manager, empty if there is one.
+
+    An emulator of another collection is imported.
 
     Args:
         name: The manager as configurations name it.

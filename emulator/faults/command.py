@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command ``emulator fault``: strike requests of a running emulator."""
+"""The command ``emulator fault``, which adds faults to a running emulator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ examples:
 
 
 def add_to(commands: t.Any) -> None:
-    """Add the command to the emulator's."""
+    """Add the command to the emulator's commands."""
     kinds = "\n".join(f"  {kind:<17} {', '.join(names)}".rstrip() for kind, names in KINDS.items())
     parser = commands.add_parser(
         "fault", help="strike requests: lost, late, doubled, refused, …",
@@ -57,7 +57,7 @@ def add_to(commands: t.Any) -> None:
 
 
 def words(rule: t.Mapping[str, t.Any]) -> str:
-    """A rule in force on one line."""
+    """Return a rule with its counts as one line."""
     own = {k: v for k, v in rule.items() if k not in ("kind", "parameters", "matched", "applied")}
     given = {**own, **rule["parameters"]}
     shown = [f"{key}={value}" for key, value in given.items() if value not in ("", None, [], False)]
@@ -79,7 +79,7 @@ def _work(options: argparse.Namespace, state: StateDir) -> int:
 
 
 def _wanted(options: argparse.Namespace, told: dict[str, t.Any]) -> dict[str, t.Any] | None:
-    """What to put in force; None: only look."""
+    """Return the faults to set, None to only show them."""
     seed = {} if options.seed is None else {"seed": options.seed}
     if options.clear:
         return seed
@@ -94,7 +94,7 @@ def _wanted(options: argparse.Namespace, told: dict[str, t.Any]) -> dict[str, t.
 
 
 def _again(rule: dict[str, t.Any]) -> dict[str, t.Any]:
-    """A rule in force as it is written."""
+    """Return a rule in the form in which it is configured."""
     kept = {k: v for k, v in rule.items() if k not in ("parameters", "matched", "applied") and v not in ("", None, [])}
     return {**kept, **{k: v for k, v in rule["parameters"].items() if v is not None}}
 

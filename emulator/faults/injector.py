@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Misbehaviour on demand, in front of all dialects: which requests are struck, and by what."""
+"""Faults in front of all dialects. Rules decide which requests are struck, and how."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .kinds import Host, Struck
 from .rules import Faulty, Rule
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-# A change's purpose, by its path and JSON body.
+# Returns the purpose of a change, by its path and JSON body.
 Teller = Callable[[str, t.Any], str]
 _Route = web.AbstractRoute
 
 
 @dataclass(slots=True)
 class _Counted:
-    """A rule, and how many requests it met and struck."""
+    """A rule, and the number of requests that it met and struck."""
 
     rule: Rule
     matched: int = 0
@@ -37,7 +37,10 @@ class _Counted:
 
 
 class Faults:
-    """The rules in force. The same seed and the same requests in the same order give the same faults."""
+    """The current rules.
+
+    The same seed and the same requests in the same order give the same faults.
+    """
 
     def __init__(self, faulty: Faulty | None = None) -> None:
         self.host: Host | None = None
@@ -47,27 +50,30 @@ class Faults:
         self.replace(faulty or Faulty())
 
     def replace(self, faulty: Faulty) -> None:
-        """Other rules from now on."""
+        """Replace the rules."""
         self.seed = random.SystemRandom().randrange(2**32) if faulty.seed is None else faulty.seed
         self._rng = random.Random(self.seed)
         self._rules = [_Counted(rule) for rule in faulty.rules]
 
     def own(self, routes: t.Iterable[_Route], manager: str) -> None:
-        """Know whose routes these are."""
+        """Register the manager to which these routes belong."""
         self._owners.update(dict.fromkeys(routes, manager))
 
     def teach(self, manager: str, teller: Teller) -> None:
-        """Let a dialect tell attach from detach where only the pool's state does."""
+        """Register a function that tells attach from detach by the pool's state."""
         self._tellers[manager] = teller
 
     def told(self) -> dict[str, t.Any]:
-        """The rules with their counts."""
+        """Return the rules with their counts."""
         rules = [{**asdict(c.rule), "matched": c.matched, "applied": c.applied} for c in self._rules]
         return {"seed": self.seed, "rules": rules}
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Strike a request with every rule that is due: the one that writes the answer outermost, then the first."""
+        """Strike a request with every rule that is due.
+
+        The rule that writes the answer is outermost, and the others follow in their order.
+        """
         entry = request.get(ENTRY)
         if entry is None:
             return await handler(request)
@@ -84,7 +90,10 @@ class Faults:
         return await handler(request)
 
     def _taught(self, manager: str, purpose: str, path: str, body: t.Any) -> str:
-        """What a change is for, where its dialect can tell; a rule for any change strikes it all the same."""
+        """Return the purpose of a change, if its dialect can tell it.
+
+        A rule for any change still applies.
+        """
         teller = self._tellers.get(manager)
         return teller(path, body) if teller and purpose == "change" else purpose
 
@@ -112,7 +121,9 @@ class Faults:
 
 
 def _nested(due: list[Rule]) -> list[Rule]:
-    """The rules from outermost to innermost; of those that write the answer only the first."""
+    """Return the rules from outermost to innermost, with only the first of those that write the
+    answer.
+    """
     writers = [rule for rule in due if rule.kind in kinds.WRITERS]
     return [*writers[:1], *(rule for rule in due if rule not in writers)]
 

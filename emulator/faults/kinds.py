@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each kind of fault does to a request. ``await struck.answer()`` is the point where the effect happens."""
+"""The kinds of faults. The effect of a request happens at ``await struck.answer()``."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ V = t.TypeVar("V")
 
 
 class Host(t.Protocol):
-    """What the faults ask of the process that serves."""
+    """The functions of the serving process that faults call."""
 
     def restart(self) -> None:
-        """End at once, as by kill -9, and start anew."""
+        """End at once, as by kill -9, and start again."""
 
     def change_certificate(self, *, change: bool, publish: bool, spared: object = None) -> None:
-        """Serve another certificate from now on; tell clients of the one in force. ``spared``: a connection to keep."""
+        """Serve another certificate from now on, or give clients the authority of the current one.
+
+        ``spared``: a connection to keep.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """A request that a rule strikes; ``handler`` is the dialect, or the next rule that strikes it."""
+    """A request that a rule strikes. ``handler``: the dialect, or the next rule that strikes it."""
 
     request: web.Request
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -52,14 +55,14 @@ class Struck:
     tokens: Tokens | None
 
     async def answer(self) -> web.StreamResponse:
-        """What the manager answers."""
+        """Return the manager's answer."""
         try:
             return await self.handler(self.request)
         except web.HTTPException as error:
             return web.Response(status=error.status, text=error.text, content_type=error.content_type)
 
     def drop(self, *, reset: bool = False) -> web.StreamResponse:
-        """Close the connection without a word; ``reset``: with TCP's RST."""
+        """Close the connection without an answer. ``reset``: with TCP's RST."""
         self.request[UNANSWERED] = True
         transport = self.request.transport
         if transport is not None:
@@ -71,7 +74,7 @@ class Struck:
 
 
 async def latency(struck: Struck) -> web.StreamResponse:
-    """Take longer: before the effect, or after it."""
+    """Take longer, before the effect or after it."""
     if struck.parameters["after"]:
         response = await struck.answer()
         await asyncio.sleep(_seconds(struck))
@@ -93,25 +96,28 @@ def _seconds(struck: Struck) -> float:
 
 
 async def lost_request(struck: Struck) -> web.StreamResponse:
-    """The connection ends before anything was done."""
+    """End the connection before the effect."""
     return struck.drop()
 
 
 async def lost_reply(struck: Struck) -> web.StreamResponse:
-    """Everything is done, and the connection ends without a word."""
+    """End the connection after the effect, without an answer."""
     await struck.answer()
     return struck.drop()
 
 
 async def doubled(struck: Struck) -> web.StreamResponse:
-    """The request arrives twice; the first answer is given."""
+    """Handle the request twice, and return the first answer."""
     first = await struck.answer()
     await struck.answer()
     return first
 
 
 async def status(struck: Struck) -> web.StreamResponse:
-    """An error status in the manager's own form, or as a gateway's page; ``after``: though everything was done."""
+    """Return an error status in the manager's own form, or as a gateway's page.
+
+    ``after``: after the effect.
+    """
     if struck.parameters["after"]:
         await struck.answer()
     number, later = struck.parameters["status"], struck.parameters["retry_after"]
@@ -124,20 +130,20 @@ async def status(struck: Struck) -> web.StreamResponse:
 
 
 async def revoked_token(struck: Struck) -> web.StreamResponse:
-    """Whoever is logged in no longer is."""
+    """Revoke all tokens."""
     if struck.tokens:
         struck.tokens.revoke()
     return await struck.answer()
 
 
 async def clock_skew(struck: Struck) -> web.StreamResponse:
-    """A token issued by this request has the times of another clock."""
+    """Issue a token with the times of another clock."""
     with _during(CLOCK_SKEW, struck.parameters["seconds"]):
         return await struck.answer()
 
 
 async def truncated(struck: Struck) -> web.StreamResponse:
-    """The body ends early and the connection with it."""
+    """End the body early, and the connection with it."""
     response = await struck.answer()
     body = _body(response)
     sent = await _begin(struck, response, len(body))
@@ -146,13 +152,15 @@ async def truncated(struck: Struck) -> web.StreamResponse:
 
 
 async def not_json(struck: Struck) -> web.StreamResponse:
-    """Everything is done, and the body is some gateway's page."""
+    """Return a gateway's page after the effect."""
     response = await struck.answer()
     return web.Response(status=response.status, text=_HTML.format("Welcome"), content_type="text/html")
 
 
 async def incomplete(struck: Struck) -> web.StreamResponse:
-    """A list of machines or members lacks its last entries, as that of a manager that has just started."""
+    """Return a list of machines or members without its last entries, as a manager that has just
+    started.
+    """
     response = await struck.answer()
     body = json.loads(_body(response) or b"null")
     return web.json_response(_shortened(body, struck.parameters["keep"]), status=response.status)
@@ -171,7 +179,7 @@ def _shortened(value: t.Any, keep: float) -> t.Any:
 
 
 async def slow_drip(struck: Struck) -> web.StreamResponse:
-    """The body comes in pieces, over ``seconds``."""
+    """Send the body in pieces, over ``seconds``."""
     response = await struck.answer()
     body = _body(response)
     sent = await _begin(struck, response, len(body))
@@ -183,39 +191,40 @@ async def slow_drip(struck: Struck) -> web.StreamResponse:
 
 
 async def reset(struck: Struck) -> web.StreamResponse:
-    """The connection is reset; ``after``: when everything was done."""
+    """Reset the connection. ``after``: after the effect."""
     if struck.parameters["after"]:
         await struck.answer()
     return struck.drop(reset=True)
 
 
 async def certificate(struck: Struck) -> web.StreamResponse:
-    """The server's certificate is another from now on; ``publish``: so is the file that clients trust."""
+    """Serve another certificate from now on. ``publish``: also in the file that clients trust."""
     if struck.host:
         struck.host.change_certificate(change=True, publish=struck.parameters["publish"])
     return struck.drop()
 
 
 async def health(struck: Struck) -> web.StreamResponse:
-    """What this request attaches comes up with another health."""
+    """Give the device that this request attaches another health."""
     with _during(MISCHIEF, Mischief(health=struck.parameters["health"])):
         return await struck.answer()
 
 
 async def operation_failed(struck: Struck) -> web.StreamResponse:
-    """The fabric cannot do it for ``devices`` of those that this request is about (CM: ADD_FAILED, REMOVE_FAILED)."""
+    """Let the fabric fail for ``devices`` of the request's devices (CM: ADD_FAILED, REMOVE_FAILED).
+    """
     with _during(MISCHIEF, Mischief(failures=struck.parameters["devices"])):
         return await struck.answer()
 
 
 async def vanish(struck: Struck) -> web.StreamResponse:
-    """What this request attaches is pulled out as soon as it is attached."""
+    """Pull out the device of this request as soon as it is attached."""
     with _during(MISCHIEF, Mischief(vanish=True)):
         return await struck.answer()
 
 
 async def restart(struck: Struck) -> web.StreamResponse:
-    """The manager is killed and started anew once it has begun to work on the request."""
+    """Kill and restart the manager once it has begun to work on the request."""
     working = asyncio.ensure_future(struck.answer())
     for _unused in range(_PIECES):
         await asyncio.sleep(0)
@@ -226,7 +235,7 @@ async def restart(struck: Struck) -> web.StreamResponse:
 
 @contextlib.contextmanager
 def _during(variable: ContextVar[V], value: V) -> Iterator[None]:
-    """The variable has the value for whatever the request starts."""
+    """Set the variable for all tasks that the request starts."""
     before = variable.set(value)
     try:
         yield
@@ -240,7 +249,7 @@ def _body(response: web.StreamResponse) -> bytes:
 
 
 async def _begin(struck: Struck, response: web.StreamResponse, length: int) -> web.StreamResponse:
-    """The same status and headers, the body to be sent piece by piece."""
+    """Begin an answer with the same status and headers, but with a body in pieces."""
     headers = {name: value for name, value in response.headers.items() if name.lower() != "content-length"}
     sent = web.StreamResponse(status=response.status, headers=headers)
     sent.content_length = length
@@ -249,14 +258,15 @@ async def _begin(struck: Struck, response: web.StreamResponse, length: int) -> w
 
 
 def _finished(struck: Struck, sent: web.StreamResponse) -> web.StreamResponse:
-    """Send what was written, then close."""
+    """Send the written part, then close the connection."""
     sent.force_close()
     if struck.request.transport is not None:
         struck.request.transport.close()
     return sent
 
 
-# These write the answer themselves: what is put around one would be a second answer to the same request.
+# These write the answer themselves. Another one around it would write a second answer to the
+# request.
 WRITERS: t.Final = ("truncated", "slow_drip")
 
 FUNCTIONS: t.Final[Mapping[str, Callable[[Struck], Awaitable[web.StreamResponse]]]] = {

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fault profiles by name: rules that a document, the command line and the conformance suite use.
+"""Fault profiles by name, as rules that a document, the command line and the conformance suite use.
 
-None strikes more often than a patient client can bear: the first or second request of its sort, or now and then.
+No profile strikes more often than a patient client can bear. It strikes the first or second request
+of a kind, or some requests at random.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ PROFILES: t.Final[Mapping[str, Rules]] = {
     "flaky-network": _rarely(0.02, *_NOW_AND_THEN),
     "storm": (
         *_rarely(0.02, *_NOW_AND_THEN, "doubled"), _on("attach", "operation_failed", probability=0.1),
-        # Not by chance, and once: whoever is refused twice in a row is not logged in with the right words.
+        # Not at random, and only once. A client that is refused twice in a row takes its
+        # credentials as wrong.
         {"kind": "revoked_token", "nth": 5},
         {"kind": "latency", "distribution": "normal", "seconds": 0.002, "spread": 0.002, "probability": 0.5},
     ),

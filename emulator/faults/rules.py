@@ -1,21 +1,21 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Faults as data: which request is struck, how often, and by what.
+"""Faults as data. Rules decide which requests are struck, how often, and how.
 
 ::
 
     faults:
-      seed: 7                        # made up when absent; status tells it
-      profile: flaky-network         # rules by name (fault_profiles.py), before those listed
+      seed: 7                        # by default generated, and shown by status
+      profile: flaky-network         # rules by name (profiles.py), before the listed rules
       rules:
-        - kind: lost_reply           # one of KINDS, with its own parameters beside
-          manager: cm                # which requests: all when absent
+        - kind: lost_reply           # one of KINDS, with its own parameters below
+          manager: cm                # which requests, by default all
           method: POST
-          path: /actions/resize      # a regular expression that is searched for
+          path: /actions/resize      # a regular expression to search for
           purpose: attach            # login, read, poll, attach, detach, change
           contains: 7e63fd31-…       # text in path, query or body
-          nth: [1, 3]                # which of those requests, from 1: all when absent
+          nth: [1, 3]                # which of those requests, from 1, by default all
           times: 2                   # at most
           probability: 0.1
 """
@@ -61,7 +61,7 @@ def _share(fields: Fields, key: str) -> float:
     return value
 
 
-# Every kind with its parameters. What each does is told beside its function in fault_kinds.py.
+# Every kind with its parameters. The functions in kinds.py describe the kinds.
 KINDS: t.Final[Mapping[str, Mapping[str, Reader]]] = {
     "latency": {
         "seconds": _seconds, "spread": _seconds, "after": Fields.flag,
@@ -88,7 +88,7 @@ KINDS: t.Final[Mapping[str, Mapping[str, Reader]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; empty texts match everything."""
+    """One rule. Empty texts match everything."""
 
     kind: str
     manager: str = ""
@@ -102,7 +102,10 @@ class Rule:
     parameters: Mapping[str, t.Any] = field(default_factory=dict)
 
     def matches(self, manager: str, method: str, path: str, purpose: str, text: Callable[[], str]) -> bool:
-        """Whether the rule is about such a request; ``text`` gives its path, query and body."""
+        """Return whether the rule applies to a request.
+
+        ``text``: returns its path, query and body.
+        """
         for wanted, found in ((self.manager, manager), (self.method, method), (self.purpose, purpose)):
             if wanted and wanted != found:
                 return False
@@ -113,19 +116,19 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Faulty:
-    """All rules; ``seed`` None: one is made up."""
+    """All rules. ``seed``: None to generate one."""
 
     seed: int | None = None
     rules: tuple[Rule, ...] = ()
 
 
 def faults_of(top: Fields) -> Faulty:
-    """``faults`` of a document. Raises SpecError."""
+    """Read ``faults`` of a document. Raises SpecError."""
     return faults_in(top.fields("faults", ("seed", "profile", "rules")))
 
 
 def faults_in(fields: Fields) -> Faulty:
-    """``seed``, ``profile`` and ``rules``. Raises SpecError."""
+    """Read ``seed``, ``profile`` and ``rules``. Raises SpecError."""
     seed = fields.integer("seed") if fields.has("seed") else None
     named = PROFILES[fields.one_of("profile", tuple(PROFILES))] if fields.has("profile") else ()
     entries = [*named, *fields.entries("rules")]

@@ -1,21 +1,21 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fabric that is emulated, as a YAML document: read once, every mistake named by its field.
+"""The emulated fabric, as a YAML document. It is read once, and each error names its field.
 
 ::
 
-    tenant: 7e63fd31-…              # UUID; a fixed one when absent
+    tenant: 7e63fd31-…              # UUID, by default a fixed one
     realm: composable
-    client: {id: composable-infra, secret: …}        # made up at start when absent, like users
+    client: {id: composable-infra, secret: …}        # by default generated at start, like users
     users: [{username: …, password: …}]
     token_lifetime: 300             # seconds
     timing: {attach: 2.0, detach: 1.0}               # seconds the fabric takes
-    concurrency: {per_machine: 0}   # operations at once on one machine; 0: no limit
-    managers: [fm]                  # several at once share the one pool
-    settings: {fm: {}}              # of a manager's dialect, by its name
-    cluster: 7e63fd31-…             # UUID of CM's cluster; a fixed one when absent
-    faults: {seed: 7, rules: [{kind: latency, mean: 0.2}]}   # see faults.py
+    concurrency: {per_machine: 0}   # operations at once on one machine, 0 for no limit
+    managers: [fm]                  # several managers share the pool
+    settings: {fm: {}}              # of dialects, by the manager's name
+    cluster: 7e63fd31-…             # UUID of CM's cluster, by default a fixed one
+    faults: {seed: 7, rules: [{kind: latency, seconds: 0.2}]}   # see faults/rules.py
     models:
       - name: NVIDIA-A100-40GB      # the CDI Manager's name of the model
         product_name: NVIDIA A100-PCIE-40GB
@@ -25,9 +25,9 @@
         attributes: {architecture: Ampere}
         bars: [16Mi, 64Gi, 32Mi]
       - {name: CXL-64G, kind: memory, size: 65536}   # MiB
-    boxes: [{id: box-a, name: rack 1 box a, fabric: 1, slots: 16}]    # one per fabric when absent, like switches
-    switches: [{id: switch-a, fabric: 1, ports: 64}]
-    links: [{from: node-0, to: switch-a, type: PCIe, lanes: 16}]      # everything to its switch when absent
+    boxes: [{id: box-a, name: rack 1 box a, fabric: 1, slots: 16}]   # default: one per fabric
+    switches: [{id: switch-a, fabric: 1, ports: 64}]                  # default: one per fabric
+    links: [{from: node-0, to: switch-a, type: PCIe, lanes: 16}]      # default: all to the switch
     fabrics:
       - id: 1
         devices:
@@ -36,7 +36,7 @@
           - {model: NVIDIA-A100-40GB, serial: GPU-…, uuid: …, name: …, slot: 9, health: Warning}
           - {model: NVIDIA-A100-40GB, machine: node-0}                # attached from the start
     machines:
-      - {name: node-0, uuid: …, fabric: 1}           # uuid: made from the name when absent
+      - {name: node-0, uuid: …, fabric: 1}           # uuid: by default made from the name
       - {name: node-1, fabric: 1, tenant: …}         # of another tenant
 """
 
@@ -70,9 +70,10 @@ _TOP: t.Final = (
 
 @dataclass(frozen=True, slots=True)
 class FabricSpec:
-    """A checked document. ``attach`` and ``detach`` in seconds; without users the server makes one up.
+    """A checked document. Without users, the server generates one.
 
-    ``settings``: of the dialects by manager. ``faults``: seed and rules that are in force from the start.
+    ``attach`` and ``detach``: seconds. ``settings``: of the dialects, by manager. ``faults``: seed
+    and rules from the start.
     """
 
     tenant: str
@@ -94,9 +95,9 @@ class FabricSpec:
 
     @classmethod
     def load(cls, path: Path) -> FabricSpec:
-        """Read a file of YAML or, where its name says so, of JSON: PyYAML takes minutes for a large one.
+        """Read a file of YAML, or of JSON if its name ends with .json. Raises SpecError.
 
-        Raises SpecError.
+        PyYAML takes minutes for a large file.
         """
         read = json.loads if path.suffix == ".json" else yaml.safe_load
         try:
@@ -110,7 +111,7 @@ class FabricSpec:
 
     @classmethod
     def parse(cls, document: t.Any) -> FabricSpec:
-        """Check a document. Raises SpecError naming the field."""
+        """Check a document. Raises SpecError with the name of the field."""
         top = Fields(document, "the fabric", _TOP)
         timing = top.fields("timing", ("attach", "detach"))
         models = models_of(top)
@@ -145,9 +146,10 @@ def simple_spec(
     nodes: list[str], models: dict[str, int], fabrics: int = 1, attach: float = 2.0, detach: float = 1.0,
     **more: t.Any,
 ) -> dict[str, t.Any]:
-    """A document for a lab: ``models`` devices of each model on every fabric, nodes dealt out over the fabrics.
+    """Return a document for a lab, with ``models`` devices of each model on every fabric.
 
-    ``more`` is taken over as it is (``token_lifetime``, ``users``, ``concurrency``, …).
+    The nodes are distributed over the fabrics. ``more``: further fields as they are
+    (``token_lifetime``, ``users``, ``concurrency``, …).
     """
     devices = [{"model": model, "count": count} for model, count in models.items()]
     return {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading a YAML mapping field by field, so that each mistake can say where it is."""
+"""Read a YAML mapping field by field, so that each error can name its field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class SpecError(ValueError):
 
 
 class Fields:
-    """A mapping at ``where`` with only the ``allowed`` keys. None counts as absent."""
+    """A mapping at ``where`` with only the ``allowed`` keys. None counts as absent.
+
+    The methods raise SpecError for a value that is not allowed.
+    """
 
     def __init__(self, value: t.Any, where: str, allowed: Sequence[str]) -> None:
         if not isinstance(value, dict):
@@ -32,26 +35,26 @@ class Fields:
         self._value = {key: entry for key, entry in value.items() if entry is not None}
 
     def at(self, key: str) -> str:
-        """Where ``key`` is, for messages."""
+        """Return the place of ``key``, for messages."""
         return f"{self.where}.{key}"
 
     def has(self, key: str) -> bool:
-        """Whether ``key`` is given."""
+        """Return whether ``key`` is given."""
         return key in self._value
 
     def value(self, key: str) -> t.Any:
-        """As it is, None when absent."""
+        """Return the value as it is, None if it is absent."""
         return self._get(key)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A text that is not empty."""
+        """Return a text that is not empty."""
         value = self._get(key, default)
         if not isinstance(value, str) or not value:
             raise SpecError(self.at(key), f"it must be a text that is not empty, not {value!r}")
         return value
 
     def uuid(self, key: str, default: str) -> str:
-        """A UUID in its usual form."""
+        """Return a UUID in its usual form."""
         text = self.text(key, default)
         try:
             return str(uuid.UUID(text))
@@ -59,68 +62,68 @@ class Fields:
             raise SpecError(self.at(key), f"it must be a UUID, not {text!r}") from None
 
     def hexadecimal(self, key: str, default: str) -> str:
-        """Four hexadecimal digits, as PCI ids are written."""
+        """Return four hexadecimal digits, as in PCI ids."""
         value = self._get(key, default)
         if not isinstance(value, str) or not re.fullmatch("[0-9a-fA-F]{4}", value):
             raise SpecError(self.at(key), f"it must be four hexadecimal digits in quotes, not {value!r}")
         return value.lower()
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """True or false."""
+        """Return true or false."""
         value = self._get(key, default)
         if not isinstance(value, bool):
             raise SpecError(self.at(key), f"it must be true or false, not {value!r}")
         return value
 
     def one_of(self, key: str, allowed: Sequence[str], default: str | None = None) -> str:
-        """One of the ``allowed`` texts."""
+        """Return one of the ``allowed`` texts."""
         value = self._get(key, default)
         if value not in allowed:
             raise SpecError(self.at(key), f"{value!r}; allowed are {', '.join(allowed)}")
         return str(value)
 
     def number(self, key: str, default: float, least: float = 0.0) -> float:
-        """A number of at least ``least``."""
+        """Return a number of at least ``least``."""
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
             raise SpecError(self.at(key), f"it must be a number of at least {least:g}, not {value!r}")
         return float(value)
 
     def signed(self, key: str, default: float = 0.0) -> float:
-        """A number that may be below 0."""
+        """Return a number that may be below 0."""
         return self.number(key, default, least=-1e9)
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number from 0."""
+        """Return a whole number from 0."""
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise SpecError(self.at(key), f"it must be a whole number from 0, not {value!r}")
         return value
 
     def texts(self, key: str, default: list[str]) -> list[str]:
-        """A list of texts."""
+        """Return a list of texts."""
         value = self._get(key, default)
         if not isinstance(value, list) or not all(isinstance(entry, str) and entry for entry in value):
             raise SpecError(self.at(key), "it must be a list of texts")
         return value
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Texts by name."""
+        """Return texts by name."""
         value = self._get(key, {})
         if not isinstance(value, dict) or not all(isinstance(x, str) for pair in value.items() for x in pair):
             raise SpecError(self.at(key), "it must be a mapping of texts")
         return value
 
     def fields(self, key: str, allowed: Sequence[str]) -> Fields:
-        """A mapping below this one, empty when absent."""
+        """Return a mapping below this one, empty if it is absent."""
         return Fields(self._get(key, {}), self.at(key), allowed)
 
     def list_of(self, key: str, allowed: Sequence[str]) -> list[Fields]:
-        """A list of mappings, empty when absent."""
+        """Return a list of mappings, empty if it is absent."""
         return [Fields(entry, f"{self.at(key)}[{n}]", allowed) for n, entry in enumerate(self.entries(key))]
 
     def entries(self, key: str) -> list[t.Any]:
-        """A list as it is, empty when absent."""
+        """Return a list as it is, empty if it is absent."""
         value = self._get(key, [])
         if not isinstance(value, list):
             raise SpecError(self.at(key), "it must be a list")

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What real GPUs say of themselves, so that a lab can name a model and get plausible devices.
+"""Properties of real GPUs, so that a lab can name a model and get plausible devices.
 
-Product names are NVML's, device ids those of the PCI ID repository (pci-ids.ucw.cz), vendor 10de. The last two are made
-up: any other PCI device, with a class and a driver that the node agents have no row for, and CXL memory.
+Product names are those of NVML, device ids those of the PCI ID repository (pci-ids.ucw.cz), vendor
+10de. The last two models are made up. They are a generic PCI device, with a class and a driver that
+the node agents do not know, and CXL memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a fabric is made of, and how each part is read from its document."""
+"""The parts of a fabric, and how each is read from its document."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ T = t.TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of devices; ``memory`` is a Kubernetes quantity, the ids are four hexadecimal digits.
+    """A model of devices.
 
-    ``size``: MiB of a memory device, None for other kinds. ``bars``: sizes of the PCI base address registers.
+    ``memory``: a Kubernetes quantity. ``vendor_id``, ``device_id``: four hexadecimal digits.
+    ``size``: MiB of a memory device, None for other kinds. ``bars``: sizes of the PCI base address
+    registers.
     """
 
     name: str
@@ -46,10 +48,11 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """A device that the fabric has; ``slot`` counts from 1 over all fabrics.
+    """A device of a fabric.
 
-    ``box``: id of the box that it is in. ``numa``: node of the machine that it comes near to, None: not known.
-    ``on``: uid of the machine that has it from the start, None: it is free.
+    ``slot``: counts from 1 over all fabrics. ``box``: id of its box. ``numa``: the nearest NUMA
+    node of a machine, None if not known. ``on``: uid of its machine at the start, None if it is
+    free.
     """
 
     uid: str
@@ -68,9 +71,9 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
-    """A machine; ``fabric`` None: it is on no fabric and nothing can be attached to it.
+    """A machine. ``fabric``: None if it is on no fabric. Then nothing can be attached to it.
 
-    ``tenant``: another than the document's own; managers that know tenants do not show it to ours.
+    ``tenant``: a tenant other than the document's. Managers with tenants do not show it to ours.
     """
 
     uid: str
@@ -80,12 +83,15 @@ class MachineSpec:
 
 
 def machine_uuid(name: str) -> str:
-    """The uuid of a machine that is given none: always the same for one name."""
+    """Return the uuid of a machine without one in the document.
+
+    It is always the same for one name.
+    """
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.machine.composable.infra"))
 
 
 def models_of(top: Fields) -> dict[str, Model]:
-    """``models`` by name. Raises SpecError."""
+    """Read ``models`` by name. Raises SpecError."""
     found = [
         Model(
             name=entry.text("name"),
@@ -105,7 +111,7 @@ def models_of(top: Fields) -> dict[str, Model]:
 
 
 def _size(entry: Fields, kind: str, memory: str) -> int | None:
-    """MiB of a memory device: ``size``, else what ``memory`` says. Raises SpecError."""
+    """Return the MiB of a memory device, by ``size`` or ``memory``. Raises SpecError."""
     if entry.has("size"):
         return entry.integer("size")
     if kind != MEMORY:
@@ -127,7 +133,7 @@ def _bars(entry: Fields, default: tuple[str, ...] = ()) -> tuple[str, ...]:
 def devices_of(
     fabrics: list[Fields], models: Mapping[str, Model], machines: tuple[MachineSpec, ...] = ()
 ) -> tuple[DeviceSpec, ...]:
-    """Devices of all ``fabrics``, slots numbered through. Raises SpecError."""
+    """Read the devices of all ``fabrics`` and number their slots. Raises SpecError."""
     found: list[DeviceSpec] = []
     uids = {(machine.name, machine.fabric): machine.uid for machine in reversed(machines)}
     for fabric in fabrics:
@@ -142,7 +148,10 @@ def devices_of(
 
 
 def _on(entry: Fields, fabric: int, uids: Mapping[tuple[str, int | None], str]) -> str | None:
-    """Uid of the machine that has the devices from the start. ``uids``: of machines, by name and fabric."""
+    """Return the uid of the machine that has the devices at the start, None for none.
+
+    ``uids``: of machines, by name and fabric. Raises SpecError.
+    """
     if not entry.has("machine"):
         return None
     name = entry.text("machine")
@@ -186,13 +195,13 @@ def _device(entry: Fields, model: Model, bare: DeviceSpec) -> DeviceSpec:
 
 
 def _serial(model: Model, made: uuid.UUID) -> str:
-    """As the node's driver shows it: a GPU's UUID, or the 64 bits of CXL memory."""
+    """Return a serial as the node's driver shows it, a GPU's UUID or the 64 bits of CXL memory."""
     found = uuid.uuid5(made, "serial")
     return f"{found.int >> 64:#x}" if model.kind == MEMORY else f"GPU-{found}"
 
 
 def machines_of(top: Fields, fabrics: list[int]) -> tuple[MachineSpec, ...]:
-    """``machines``; ``fabrics`` are the ids that exist. Raises SpecError."""
+    """Read ``machines``. ``fabrics``: ids that exist. Raises SpecError."""
     found = []
     for entry in top.list_of("machines", ("name", "uuid", "fabric", "tenant")):
         name = entry.text("name")
@@ -206,7 +215,7 @@ def machines_of(top: Fields, fabrics: list[int]) -> tuple[MachineSpec, ...]:
 
 
 def unique(values: list[T], where: str, what: str) -> list[T]:
-    """The values, none of them twice. Raises SpecError."""
+    """Return the values. Raises SpecError if a value appears twice."""
     seen: set[T] = set()
     for value in values:
         if value in seen:

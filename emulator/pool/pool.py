@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fabric itself: one pool of devices that all emulated managers share. Knows nothing of HTTP.
+"""The fabric itself, as one pool of devices for all emulated managers. It does not use HTTP.
 
-Runs in one event loop. A device belongs to a machine from the moment its attach begins, so nobody else can get
-it, and shows there when the attach is done.
+It runs in one event loop. A device belongs to a machine from the start of its attach, so no other
+machine can get it. The machine shows the device when the attach is done.
 """
 
 from __future__ import annotations
@@ -61,13 +61,17 @@ Operation = Coroutine[t.Any, t.Any, PooledDevice]
 
 
 class DevicePool:
-    """Devices and machines; times in seconds. ``on_effect`` is told at once of every device that came or went."""
+    """Devices and machines. Times are in seconds.
+
+    ``on_effect`` is called at once for each attach or detach.
+    """
 
     def __init__(self, spec: FabricSpec, journal: Journal | None = None) -> None:
         self.spec = spec
         self.attach_time, self.detach_time = spec.attach, spec.detach
         self.machines = {machine.uid: machine for machine in spec.machines}
-        # Greater than in any earlier life of this emulator: whoever waits for a newer one is not left waiting.
+        # It is greater than in any earlier run, so that a client that waits for a newer generation
+        # gets it.
         self.generation = self.born = int(time.time() * 1000)
         self.resets = 0
         self._journal = journal
@@ -82,30 +86,33 @@ class DevicePool:
         self._remember()
 
     def machine(self, uid: str) -> MachineSpec:
-        """Raises UnknownMachine."""
+        """Return a machine. Raises UnknownMachine."""
         try:
             return self.machines[uid]
         except KeyError:
             raise UnknownMachine(f"machine {uid} does not exist") from None
 
     def shown(self, machine_uid: str) -> list[PooledDevice]:
-        """Devices that the machine has: a device on its way in is not there yet, one on its way out still is."""
+        """Return the machine's devices, without those that are being attached."""
         return [d for d in self._on[machine_uid].values() if d.state in (ATTACHED, DETACHING)]
 
     def on(self, machine_uid: str) -> list[PooledDevice]:
-        """Devices that belong to the machine, those on their way in too."""
+        """Return the machine's devices, with those that are being attached."""
         return list(self._on[machine_uid].values())
 
     def free_devices(self, fabric: int | None, model: str, kind: str) -> Collection[PooledDevice]:
-        """Free devices in the order in which they are given out: what came back last goes last."""
+        """Return free devices in the order of their use.
+
+        The device that came back last is used last.
+        """
         return () if fabric is None else self._free[fabric, model, kind].values()
 
     def free(self, machine_uid: str, model: str, kind: str) -> int:
-        """Devices that could be attached to the machine now. Raises UnknownMachine."""
+        """Return how many devices can be attached to the machine now. Raises UnknownMachine."""
         return len(self.free_devices(self.machine(machine_uid).fabric, model, kind))
 
     def run(self, work: Coroutine[t.Any, t.Any, t.Any]) -> asyncio.Future[t.Any]:
-        """Carry an operation through, whoever asked for it may go away meanwhile."""
+        """Run an operation to its end, even if its requester disconnects."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -125,8 +132,11 @@ class DevicePool:
         return await self.begin_attach(machine_uid, device.spec.uid)
 
     def begin_attach(self, machine_uid: str, device_uid: str) -> Operation:
-        """Attach a given device; the hardware is at work when this returns, so what is accepted survives a restart.
-        Raises UnknownMachine, UnknownDevice, DeviceTaken; awaited, OperationFailed."""
+        """Start to attach a given device. Return the operation.
+
+        The hardware has started when this returns, so an accepted operation survives a restart.
+        Raises UnknownMachine, UnknownDevice, DeviceTaken. The operation raises OperationFailed.
+        """
         fabric = self.machine(machine_uid).fabric
         device = self.devices.get(device_uid)
         if device is None or device.state == VANISHED or device.spec.fabric != fabric:
@@ -137,11 +147,17 @@ class DevicePool:
         return self._finish(device)
 
     async def detach(self, machine_uid: str, device_uid: str) -> PooledDevice:
-        """Return a device to the pool. Raises what begin_detach does, and OperationFailed."""
+        """Return a device to the pool.
+
+        Raises the errors of ``begin_detach``, and OperationFailed.
+        """
         return await self.begin_detach(machine_uid, device_uid)
 
     def begin_detach(self, machine_uid: str, device_uid: str) -> Operation:
-        """The other way. Raises UnknownMachine, UnknownDevice, DeviceBusy; awaited, OperationFailed."""
+        """Start to detach a device. Return the operation.
+
+        Raises UnknownMachine, UnknownDevice, DeviceBusy. The operation raises OperationFailed.
+        """
         self.machine(machine_uid)
         device = self._on[machine_uid].get(device_uid)
         if device is None:
@@ -152,20 +168,22 @@ class DevicePool:
         return self._finish(device)
 
     def resume(self) -> None:
-        """Carry on what was under way when the emulator ended: hardware does not stop with its manager."""
+        """Continue the operations of an earlier run, because hardware does not stop with its
+        manager.
+        """
         for device in self.devices.values():
             if device.state in (ATTACHING, DETACHING):
                 self.run(self._finish(device))
 
     def set_timing(self, attach: float | None, detach: float | None) -> None:
-        """For operations that begin from now on."""
+        """Set the times of future operations."""
         self.attach_time = self.attach_time if attach is None else attach
         self.detach_time = self.detach_time if detach is None else detach
         if self._journal:
             self._journal.write({"timing": [self.attach_time, self.detach_time]})
 
     def set_health(self, device_uid: str, health: str) -> None:
-        """Raises UnknownDevice."""
+        """Set a device's health. Raises UnknownDevice."""
         device = self.devices.get(device_uid)
         if device is None:
             raise UnknownDevice(f"device {device_uid} does not exist")
@@ -173,7 +191,7 @@ class DevicePool:
         self._announce(device)
 
     def set_present(self, device_uid: str, present: bool) -> None:
-        """Let a device vanish from wherever it is, or come back as a free one. Raises UnknownDevice."""
+        """Make a device vanish from its place, or come back free. Raises UnknownDevice."""
         device = self.devices.get(device_uid)
         if device is None:
             raise UnknownDevice(f"device {device_uid} does not exist")
@@ -183,7 +201,7 @@ class DevicePool:
             self._set(device, FREE if present else VANISHED, None, 0)
 
     def reset(self) -> None:
-        """Everything as the document has it, at once; what is under way fails."""
+        """Put all devices back as in the document, at once. Operations in flight fail."""
         self.resets += 1
         over, self._over = self._over, asyncio.Event()
         over.set()
@@ -194,7 +212,9 @@ class DevicePool:
                 self._set(device, first.state, first.machine, 0)
 
     async def changed_since(self, generation: int, longest: float) -> None:
-        """Return as soon as the pool's generation differs from ``generation``, at the latest after ``longest``."""
+        """Return when the pool's generation differs from ``generation``, or after ``longest``
+        seconds.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(longest):
                 while self.generation == generation:
@@ -210,7 +230,7 @@ class DevicePool:
         return device
 
     def _end(self, device: PooledDevice, machine: str) -> None:
-        """The end of an operation, and what was told to go wrong with it."""
+        """End an operation, with the faults of its request. Raises OperationFailed."""
         uid, mischief = device.spec.uid, MISCHIEF.get()
         if device.machine != machine or device.state not in (ATTACHING, DETACHING):
             raise OperationFailed(f"device {uid} is {device.state}", device)
@@ -253,7 +273,7 @@ class DevicePool:
         self._changes = asyncio.Event()
 
     def _remember(self) -> None:
-        """Put every device where the journal of an earlier life says."""
+        """Put every device where the journal of an earlier run has it."""
         if timing := recall(self._journal.read() if self._journal else (), self.devices, self.machines):
             self.attach_time, self.detach_time = timing
         for device in self.devices.values():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A device in the pool, what can be wrong with an operation on it, and what is made to go wrong."""
+"""A device in the pool, the errors of its operations, and the faults for its operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VANISHED: t.Final = "vanished"
 
 
 class PoolError(Exception):
-    """The fabric cannot do what was asked."""
+    """The fabric cannot carry out the request."""
 
 
 class UnknownMachine(PoolError):
@@ -40,7 +40,7 @@ class DeviceBusy(PoolError):
 
 
 class DeviceTaken(PoolError):
-    """The device that was asked for belongs to a machine already: ``machine``."""
+    """The requested device belongs to a machine already. ``machine``: uid of the machine."""
 
     def __init__(self, message: str, machine: str | None) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class DeviceTaken(PoolError):
 
 
 class OperationFailed(PoolError):
-    """The fabric tried and could not; ``device`` is where it was before."""
+    """The fabric tried and could not. ``device`` is where it was before."""
 
     def __init__(self, message: str, device: PooledDevice) -> None:
         super().__init__(message)
@@ -57,14 +57,14 @@ class OperationFailed(PoolError):
 
 @dataclass(slots=True)
 class Mischief:
-    """What shall go wrong with the operations of one request; ``failures``: for how many of its devices."""
+    """The faults of one request's operations. ``failures``: number of devices that fail."""
 
     failures: int = 0
     health: str | None = None
     vanish: bool = False
 
     def fails(self) -> bool:
-        """Whether one more operation fails."""
+        """Count an operation. Return whether it fails."""
         self.failures -= 1
         return self.failures >= 0
 
@@ -74,7 +74,11 @@ MISCHIEF: t.Final[ContextVar[Mischief | None]] = ContextVar("mischief", default=
 
 @dataclass(slots=True)
 class PooledDevice:
-    """A device and where it is; ``changed`` is the generation of its last change, ``due`` seconds since 1970."""
+    """A device and its place.
+
+    ``changed``: generation of its last change. ``due``: end of its operation, in seconds since
+    1970.
+    """
 
     spec: DeviceSpec
     kind: str
@@ -86,11 +90,11 @@ class PooledDevice:
 
     @property
     def moved(self) -> bool:
-        """Whether it is not as the document has it."""
+        """Whether its state differs from the document."""
         return record(self) != record(at_first(self.spec, self.kind))
 
     def recall(self, entry: t.Mapping[str, t.Any], machines: Container[str]) -> None:
-        """Be as a record says; a machine that is no more has nothing."""
+        """Restore the state of a record. A device of a machine that no longer exists is free."""
         self.state, self.health, self.due = entry["state"], entry["health"], entry["due"]
         self.machine = entry["machine"] if entry["machine"] in machines else None
         if self.machine is None and self.state != VANISHED:
@@ -100,7 +104,10 @@ class PooledDevice:
 def recall(
     records: Iterable[t.Mapping[str, t.Any]], devices: t.Mapping[str, PooledDevice], machines: Container[str]
 ) -> tuple[float, float] | None:
-    """Let devices be as the records say; returns the times for attach and detach where they were set."""
+    """Restore devices from records.
+
+    Return the times for attach and detach if they were set, else None.
+    """
     timing = None
     for entry in records:
         if "timing" in entry:
@@ -111,12 +118,12 @@ def recall(
 
 
 def at_first(spec: DeviceSpec, kind: str) -> PooledDevice:
-    """A device as the document has it."""
+    """Return a device as in the document."""
     return PooledDevice(spec, kind, spec.health, ATTACHED if spec.on else FREE, spec.on)
 
 
 def record(device: PooledDevice) -> dict[str, t.Any]:
-    """What the journal keeps of a device."""
+    """Return the journal's record of a device."""
     return {
         "device": device.spec.uid, "state": device.state, "machine": device.machine, "health": device.health,
         "due": device.due if device.state in (ATTACHING, DETACHING) else 0.0,

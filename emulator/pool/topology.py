@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a fabric hangs together: boxes with devices, switches, and what is cabled to what."""
+"""The structure of a fabric, with boxes of devices, switches and cables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """What machines and boxes of a fabric are cabled to."""
+    """A switch to which machines and boxes of a fabric are cabled."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cable between two of machines (by name), boxes and switches (by id)."""
+    """A cable between two ends. An end is a machine (by name), a box or a switch (by id)."""
 
     start: str
     end: str
@@ -48,7 +48,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Where the document says nothing: a box and a switch per fabric, and a cable to the switch for each."""
+    """The structure.
+
+    By default a fabric has a box and a switch, and a cable from each part to the switch.
+    """
 
     boxes: tuple[Box, ...] = ()
     switches: tuple[Switch, ...] = ()
@@ -58,7 +61,7 @@ class Topology:
 def topology_of(
     top: Fields, fabrics: list[int], machines: tuple[MachineSpec, ...], devices: tuple[DeviceSpec, ...]
 ) -> Topology:
-    """``boxes``, ``switches`` and ``links``. Raises SpecError."""
+    """Read ``boxes``, ``switches`` and ``links``. Raises SpecError."""
     boxes = tuple(_box(entry, fabrics) for entry in top.list_of("boxes", _BOX))
     boxes += _implied_boxes(boxes, fabrics, devices)
     switches = tuple(_switch(entry, fabrics) for entry in top.list_of("switches", _SWITCH))
@@ -75,7 +78,8 @@ def topology_of(
 def _implied_boxes(
     boxes: tuple[Box, ...], fabrics: list[int], devices: tuple[DeviceSpec, ...]
 ) -> tuple[Box, ...]:
-    """The default box of each fabric, where a device is in it or the fabric has no other."""
+    """Return the default box of each fabric, if a device is in it or the fabric has no other box.
+    """
     found = []
     for number in fabrics:
         name = f"box-{number}"
@@ -116,7 +120,7 @@ def _links(top: Fields, ends: set[str]) -> tuple[Link, ...]:
 def _cabled(
     boxes: tuple[Box, ...], switches: tuple[Switch, ...], machines: tuple[MachineSpec, ...]
 ) -> tuple[Link, ...]:
-    """Everything of a fabric to the fabric's first switch."""
+    """Return cables from all parts of a fabric to the fabric's first switch."""
     first = {switch.fabric: switch.id for switch in reversed(switches)}
     ends = [(box.id, box.fabric) for box in boxes] + [(m.name, m.fabric) for m in machines if m.fabric is not None]
     return tuple(Link(end, first[number]) for end, number in ends if number in first)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bodies of CM's resize, checked strictly: a client that drifts from the format fails here first."""
+"""Parse the bodies of CM's resize, strictly, so that a client that drifts from the format fails
+here first.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ REMOVE: t.Final = "remove_resources"
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """``count``: devices of the resspec ``spec`` when it is done. ``devices``: ids of those that shall go."""
+    """A resize. ``count``: devices of the resspec ``spec`` after it.
+
+    ``devices``: ids of devices to remove.
+    """
 
     spec: str
     count: int
@@ -24,7 +29,7 @@ class Resize:
 
 
 def resize(body: t.Any) -> Resize:
-    """One of the two forms. Raises FsasError."""
+    """Parse a body of either form. Raises FsasError."""
     if not isinstance(body, dict) or len(body) != 1 or not {INCREASE, REMOVE} & body.keys():
         raise FsasError.malformed("body", f"it must be an object with either {INCREASE} or {REMOVE}")
     (where, inner), = body.items()

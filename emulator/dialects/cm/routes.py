@@ -1,16 +1,18 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fsas Cluster Manager's dialect over the pool: asynchronous, a number of devices per machine and model is asked for.
+"""The dialect of Fsas Cluster Manager over the pool.
 
-What CM does not document is a setting, under ``settings.cm``:
+It is asynchronous, and clients request numbers of devices.
 
-- ``device_count``: ``all`` counts devices that are being added, or failed to come, from the start; ``complete`` counts
-  them when they have come.
-- ``limits``: ``{MODEL: [min, max]}``, numbers of devices of one machine; null: none.
+These settings under ``settings.cm`` select between behaviors that CM does not document.
 
-A device that could not be added stays listed as ADD_FAILED until it is removed, and nobody else gets it meanwhile. What
-is under way survives a restart; that something failed does not.
+- ``device_count``: ``all`` counts devices from the start, also those that are being added or
+  failed. ``complete`` counts devices after they were added.
+- ``limits``: ``{MODEL: [min, max]}``, numbers of devices of one machine, null for no limit.
+
+A device that could not be added stays listed as ADD_FAILED until it is removed. Meanwhile no other
+machine gets it. Operations in flight survive a restart, but the record of a failure does not.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _LIMIT: t.Final = "E030409"
 
 
 def routes(context: EmulatorContext) -> list[web.RouteDef]:
-    """Everything that CM itself answers."""
+    """Return the routes of CM itself."""
     cm = _Cm(context)
     machine = f"{PREFIX}/v3/{CLUSTER}/machines/{{machine}}"
     groups = f"{PREFIX}/v2/{CLUSTER}/nodegroups"
@@ -66,7 +68,7 @@ class _Cm(Tenanted):
         self.resets = self.pool.resets
 
     def admit(self, request: web.Request) -> None:
-        """Also whose it is."""
+        """Check the token, and the tenant and cluster of the path."""
         super().admit(request)
         if self.resets != self.pool.resets:
             self.resets = self.pool.resets
@@ -77,7 +79,7 @@ class _Cm(Tenanted):
                 raise FsasError(404, UNKNOWN_TENANT, f"{what} {asked[what]} not found")
 
     async def groups(self, request: web.Request) -> t.Any:
-        """GET of the node groups: the machines of one fabric are one."""
+        """GET of the node groups. The machines of one fabric are one group."""
         fabrics = sorted({m.fabric for m in self.machines.values()}, key=str)
         return {"nodegroups": [{"uuid": _group_uuid(f), "name": _group_name(f)} for f in fabrics]}
 
@@ -98,7 +100,7 @@ class _Cm(Tenanted):
         return {"data": {"tenant_uuid": self.context.spec.tenant, "cluster": cluster}}
 
     async def resize(self, request: web.Request) -> t.Any:
-        """POST: accepted at once, done later."""
+        """POST of a resize, which is accepted at once and done later."""
         machine = self.asked(request)
         try:
             wanted = resize(await request.json(loads=json.loads))

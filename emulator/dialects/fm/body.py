@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bodies and queries of FM requests, checked strictly: a client that drifts from the format fails here first."""
+"""Parse bodies and queries of FM requests, strictly, so that a client that drifts from the format
+fails here first.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _CONDITION: t.Final = ("column", "operator", "value")
 
 @dataclass(frozen=True, slots=True)
 class UpdateBody:
-    """The one resource that an update names: a model to attach, or a uid to detach."""
+    """The one resource that an update names, as a model to attach or a uid to detach."""
 
     kind: str
     model: str = ""
@@ -24,7 +26,7 @@ class UpdateBody:
 
 
 def attach_update(body: t.Any, tenant: str, machine_uid: str) -> UpdateBody:
-    """``res_specs[0]`` of a PATCH …/update. Raises FsasError."""
+    """Parse ``res_specs[0]`` of a PATCH …/update. Raises FsasError."""
     leaf, where = _leaf(body, tenant, machine_uid, ("res_type", "res_spec", "res_num"))
     spec = _mapping(leaf["res_spec"], f"{where}.res_spec", ("condition",))
     condition = _only(spec["condition"], f"{where}.res_spec.condition")
@@ -32,13 +34,13 @@ def attach_update(body: t.Any, tenant: str, machine_uid: str) -> UpdateBody:
 
 
 def detach_update(body: t.Any, tenant: str, machine_uid: str) -> UpdateBody:
-    """``res_specs[0]`` of a DELETE …/update. Raises FsasError."""
+    """Parse ``res_specs[0]`` of a DELETE …/update. Raises FsasError."""
     leaf, where = _leaf(body, tenant, machine_uid, ("res_type", "res_uuid", "res_num"))
     return UpdateBody(_text(leaf, "res_type", where), uid=_text(leaf, "res_uuid", where))
 
 
 def queried_model(query: t.Mapping[str, str]) -> tuple[str, str]:
-    """``res_type`` and the model of ``condition``, which is JSON text. Raises FsasError."""
+    """Return ``res_type`` and the model of ``condition``, which is JSON text. Raises FsasError."""
     if not query.get("res_type"):
         raise FsasError.malformed("res_type", "it is required")
     try:
@@ -49,7 +51,10 @@ def queried_model(query: t.Mapping[str, str]) -> tuple[str, str]:
 
 
 def model_of(condition: t.Any, where: str) -> str:
-    """The value of ``{"column": "model", "operator": "eq", "value": …}``. Raises FsasError."""
+    """Return the value of ``{"column": "model", "operator": "eq", "value": …}``.
+
+    Raises FsasError.
+    """
     found = _mapping(condition, where, _CONDITION)
     for key, wanted in (("column", "model"), ("operator", "eq")):
         if found[key] != wanted:

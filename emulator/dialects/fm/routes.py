@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fsas Fabric Manager's dialect over the pool: synchronous, one device per request."""
+"""The dialect of Fsas Fabric Manager over the pool.
+
+It is synchronous, with one device for each request.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _RUNNING: t.Final = 15
 
 
 def routes(context: EmulatorContext) -> list[web.RouteDef]:
-    """Everything that FM answers."""
+    """Return the routes of FM."""
     fm = _Fm(context)
     one = PREFIX + "/{machine}"
     return [
@@ -43,7 +46,7 @@ class _Fm(Tenanted):
         self.numbers = {uid: number for number, uid in enumerate(context.pool.machines, 1)}
 
     def admit(self, request: web.Request) -> None:
-        """Also whose it is."""
+        """Check the token, and the tenant of the query."""
         super().admit(request)
         tenant = request.query.get("tenant_uuid")
         if not tenant:
@@ -60,7 +63,7 @@ class _Fm(Tenanted):
         return {"data": {"machines": [self._full(self.asked(request))]}}
 
     async def available(self, request: web.Request) -> t.Any:
-        """GET of the number of devices that could be attached; a model that nobody has counts 0."""
+        """GET of the number of devices that can be attached, 0 for an unknown model."""
         machine = self.asked(request)
         kind, model = queried_model(request.query)
         request[ENTRY].model = model
@@ -70,7 +73,7 @@ class _Fm(Tenanted):
         }
 
     async def attach(self, request: web.Request) -> t.Any:
-        """PATCH: the reply is the machine with the new resource first."""
+        """PATCH that attaches a device. The reply is the machine, with the new resource first."""
         machine = self.asked(request)
         update = attach_update(await _json(request), self.context.spec.tenant, machine.uid)
         request[ENTRY].model = update.model
@@ -110,7 +113,7 @@ async def _json(request: web.Request) -> t.Any:
 
 @functools.cache
 def _builtin(machine_uid: str) -> tuple[dict[str, t.Any], ...]:
-    """What a machine has of its own; FM lists it among the composable devices."""
+    """Return a machine's own parts, which FM lists among the composable devices."""
     return tuple(
         described(str(uuid.uuid5(uuid.UUID(machine_uid), kind)), f"{kind}-1", kind, "00", "", f"builtin-{kind}")
         for kind in ("compute", "memory")

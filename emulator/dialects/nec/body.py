@@ -1,13 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CDIM's layout-apply body, checked strictly in the spelling of the generation that is emulated; errors in its form.
+"""Parse CDIM's layout-apply body, strictly, in the spelling of the emulated generation.
+
+Errors have CDIM's form.
 
 ======== ====== ==========================================================
 code     status meaning
 ======== ====== ==========================================================
 E40001   400    the body is not valid
-E40010   409    an apply is running: there is one at a time
+E40010   409    an apply is running, and there is one at a time
 E40020   404    no apply has this id
 notFound 404    no resource has this id
 ======== ====== ==========================================================
@@ -31,7 +33,7 @@ KEYS: t.Final = {
 
 
 class NecError(Exception):
-    """An error to be answered."""
+    """An error of the reply."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -39,13 +41,13 @@ class NecError(Exception):
         self.code = code
 
     def response(self) -> web.Response:
-        """The reply."""
+        """Return the reply."""
         return web.json_response({"code": self.code, "message": str(self)}, status=self.status)
 
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """One operation of an apply; ``after``: numbers of those that must be done before."""
+    """One operation of an apply. ``after``: numbers of the operations that must be done before."""
 
     number: int
     operation: str
@@ -55,7 +57,7 @@ class Procedure:
 
 
 def procedures(body: t.Any, generation: str) -> tuple[Procedure, ...]:
-    """Of a request. Raises NecError."""
+    """Parse the procedures of a request. Raises NecError."""
     found = body.get("procedures") if isinstance(body, dict) else None
     if not isinstance(found, list) or not found:
         raise _invalid("procedures", "it must be a list that is not empty")

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What CDIM lists: the pool's devices, and the adapters, CPUs and memory that every machine has of its own."""
+"""The resources that CDIM lists.
+
+They are the pool's devices, and each machine's own adapters, CPUs and memory.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,30 @@ _HEALTH: t.Final = {"OK": "OK", "Warning": "Warning", "Critical": "Critical", "U
 
 
 class Parts:
-    """The lists in one generation's form. ``uuids``: GPUs tell theirs as serial number, which the product does not."""
+    """The resources in one generation's form.
+
+    ``uuids``: GPUs show their UUID as serial number, which the product does not do.
+    """
 
     def __init__(self, pool: DevicePool, generation: str, *, uuids: bool) -> None:
         self.pool, self.generation, self.uuids = pool, generation, uuids
         self.sources = {self.source(m): m for m in pool.machines.values() if m.fabric is not None}
 
     def source(self, machine: MachineSpec) -> str:
-        """What devices of the machine are connected to."""
+        """Return the id of the part to which the machine's devices are connected."""
         return own(machine.uid, "eeio" if self.generation == "adapters" else "cpu")
 
     def resources(self) -> list[dict[str, t.Any]]:
-        """Everything, by id."""
+        """Return all resources, sorted by id."""
         machines = self.pool.machines.values()
         found = [*(p for m in machines for p in self.builtin(m)), *map(self.pooled, self.pool.devices.values())]
         return sorted(found, key=lambda entry: t.cast(str, entry["device"]["deviceID"]))
 
     def nodes(self) -> list[dict[str, t.Any]]:
-        """Machines and what they have; the list of a node's resources does not repeat the node."""
+        """Return the machines with their resources.
+
+        The resources of a node do not repeat the node.
+        """
         return [
             {"id": m.uid, "name": m.name, "resources": [
                 {key: value for key, value in entry.items() if key != "nodeIDs"} for entry in self._of(m)
@@ -47,7 +56,7 @@ class Parts:
         return [*own_ones, *(self.pooled(d) for d in self.pool.on(machine.uid) if d.state in (ATTACHED, DETACHING))]
 
     def builtin(self, machine: MachineSpec) -> list[dict[str, t.Any]]:
-        """CPU, memory, and where there is a fabric the two adapters in between."""
+        """Return CPU and memory, and for a machine on a fabric the two adapters between them."""
         cpu, memory, host, io = (own(machine.uid, what) for what in ("cpu", "memory", "eesv", "eeio"))
         made = [_entry(cpu, "CPU", machine), _entry(memory, "memory", machine, links=[_link("CPU", cpu)])]
         if machine.fabric is not None and self.generation == "adapters":
@@ -61,7 +70,7 @@ class Parts:
         return made
 
     def pooled(self, device: PooledDevice) -> dict[str, t.Any]:
-        """A device of the pool; one on its way in is not enabled yet."""
+        """Return a device of the pool. A device that is being attached is not enabled yet."""
         there = device.state in (ATTACHED, DETACHING)
         raw: dict[str, t.Any] = {
             "deviceID": device.spec.uid, "type": _TYPES.get(device.kind, device.kind), "model": device.spec.model,
@@ -88,7 +97,7 @@ class Parts:
 
 @functools.cache
 def own(machine_uid: str, what: str) -> str:
-    """Id of something that a machine has of its own."""
+    """Return the id of one of a machine's own parts."""
     return str(uuid.uuid5(uuid.UUID(machine_uid), f"{what}.nec"))
 
 

@@ -1,16 +1,19 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NEC CDI Manager's dialect over the pool: no login, one layout-apply at a time, asked about by its applyID.
+"""The dialect of NEC's CDI Manager over the pool.
+
+It has no login, and one layout-apply at a time, with an applyID.
 
 Settings under ``settings.nec``:
 
-- ``generation``: ``adapters`` (the product) or ``cpus`` (the open source CDIM): what a device is connected to, and how
-  a procedure names it.
-- ``sequential``: procedures one after the other; the first failure skips the rest. Otherwise all at once.
-- ``uuids``: GPUs tell their UUID as ``serialNumber``.
+- ``generation``: ``adapters`` (the product) or ``cpus`` (the open source CDIM). It decides to which
+  part a device is connected, and how a procedure names that part.
+- ``sequential``: run procedures one after the other, and skip the rest after the first failure.
+  Otherwise run all at once.
+- ``uuids``: GPUs show their UUID as ``serialNumber``.
 
-Applies outlive a restart; hardware that was at work goes on.
+Applies survive a restart, and the hardware continues its work.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ Begun = dict[int, Operation | None]
 
 
 def routes(context: EmulatorContext) -> list[web.RouteDef]:
-    """Everything that CDIM answers."""
+    """Return the routes of CDIM."""
     nec = _Nec(context)
     return [
         web.get(f"{PREFIX}/resources", guarded(nec.resources)),
@@ -54,7 +57,7 @@ def routes(context: EmulatorContext) -> list[web.RouteDef]:
 
 
 def guarded(handler: Handler, status: int = 200) -> Handler:
-    """Errors in CDIM's form."""
+    """Return a handler with errors in CDIM's form."""
 
     async def guard(request: web.Request) -> web.Response:
         try:
@@ -67,7 +70,7 @@ def guarded(handler: Handler, status: int = 200) -> Handler:
 
 @dataclass(slots=True)
 class _Apply:
-    """An apply; ``results`` by operationID."""
+    """An apply. ``results``: by operationID."""
 
     uid: str
     procedures: tuple[Procedure, ...]
@@ -91,12 +94,12 @@ class _Nec:
         self._remember()
 
     async def resources(self, request: web.Request) -> t.Any:
-        """GET of everything."""
+        """GET of all resources."""
         found = self.parts.resources()
         return {"count": len(found), "resources": found}
 
     async def resource(self, request: web.Request) -> t.Any:
-        """GET of one."""
+        """GET of one resource."""
         asked = request.match_info["id"]
         found = next((e for e in self.parts.resources() if e["device"]["deviceID"] == asked), None)
         if found is None:
@@ -109,7 +112,7 @@ class _Nec:
         return {"count": len(found), "nodes": found}
 
     async def apply(self, request: web.Request) -> t.Any:
-        """POST: accepted unless one is running; the reply names it."""
+        """POST of an apply, which is accepted unless another is running. The reply has its id."""
         try:
             wanted = procedures(await request.json(loads=json.loads), self.generation)
         except ValueError:
@@ -126,7 +129,10 @@ class _Nec:
         return {"applyID": apply.uid}
 
     async def applies_listed(self, request: web.Request) -> t.Any:
-        """GET of applies, the newest first, as many as CDIM lists on a page unless asked for more."""
+        """GET of applies, the newest first.
+
+        A page has CDIM's default size unless the query sets it.
+        """
         found = sorted(self.applies.values(), key=lambda a: -a.started)
         try:
             offset, limit = (int(request.query.get(name, usual)) for name, usual in (("offset", "0"), ("limit", "20")))
@@ -176,7 +182,7 @@ class _Nec:
         apply.results[procedure.number] = await _outcome(work)
 
     def _begin(self, procedure: Procedure) -> Operation | None:
-        """None: it cannot even begin."""
+        """Start an operation. Return None if it cannot start."""
         machine = self.parts.sources.get(procedure.source)
         if machine is None:
             return None
@@ -205,7 +211,10 @@ class _Nec:
                 self.pool.run(self._revive(apply))
 
     async def _revive(self, apply: _Apply) -> None:
-        """After a restart: what the hardware was doing is waited for, what had not begun is skipped."""
+        """Finish an apply after a restart.
+
+        Wait for the hardware, and skip procedures that had not begun.
+        """
         devices = [d for p in apply.procedures if (d := self.pool.devices.get(p.device))]
         while any(d.state in (ATTACHING, DETACHING) for d in devices):
             await self.pool.changed_since(self.pool.generation, 60.0)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Redfish service with composition and fabrics, which wants a login."""
+"""A Redfish service with composition and fabrics, which requires a login."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ OFFERED: t.Final = [ADD_BLOCK, CONNECTIONS, COMPOSE]
 
 
 def routes(context: EmulatorContext) -> list[web.RouteDef]:
-    """Everything that the service answers."""
+    """Return the routes of the service."""
     return Service(context, "redfish", Options.of(context.spec, "redfish", OFFERED), closed=True).routes()

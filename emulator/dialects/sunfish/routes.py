@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sunfish over the pool: with agents a Redfish tree of fabrics, without them a number of GPUs per node, as CoHDI asks.
+"""The dialect of Sunfish over the pool, as a Redfish tree of fabrics, or with a number of GPUs per
+node as CoHDI uses it.
 
-``settings.sunfish.agents: false`` leaves out composition and fabrics: only systems with their processors are shown, and
-PATCH of ``Systems/System`` says how many GPUs of a model the node with that name shall have in all.
+``settings.sunfish.agents: false`` leaves out composition and fabrics. Then only systems with their
+processors are shown, and PATCH of ``Systems/System`` sets how many GPUs of a model the node with
+that name has in all.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ COMPOSED: t.Final = f"{ROOT}/Systems/System"
 
 
 def routes(context: EmulatorContext) -> list[web.RouteDef]:
-    """Everything that Sunfish answers."""
+    """Return the routes of Sunfish."""
     options = Options.of(context.spec, "sunfish", [CONNECTIONS])
     if not options.agents:
         options = replace(options, dialects=frozenset(), reset_types=())
@@ -42,14 +44,16 @@ def routes(context: EmulatorContext) -> list[web.RouteDef]:
 
 
 class _Counts:
-    """``{Name, Processors: {Members: [{"@Redfish.RequestCount", ProcessorType, Model}]}}``."""
+    """Requests with ``{Name, Processors: {Members: [{"@Redfish.RequestCount", ProcessorType,
+    Model}]}}``.
+    """
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.pool = service.context.pool
 
     async def patch(self, request: web.Request) -> web.StreamResponse:
-        """Attach or detach until the node has the number."""
+        """Attach or detach until the node has the requested number."""
         try:
             body = await request.json(loads=json.loads)
         except ValueError:
@@ -60,7 +64,7 @@ class _Counts:
         return web.Response(status=204)
 
     def purpose(self, path: str, body: t.Any) -> str:
-        """``attach`` or ``detach``; ``change`` when the node has the number."""
+        """Return ``attach`` or ``detach``, ``change`` if the node has the number already."""
         try:
             return in_a_word(self._wants(*self._asked(body)))
         except RedfishError:

@@ -3,17 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Errors in the form of Fsas's managers, FM and CM: ``{status, detail: {code, message, data}}``.
 
-Codes (FM's own are ``E02`` and four characters; these are ours, in that form):
+FM's own codes are ``E02`` and four characters. These codes are made up in that form.
 
 ======== ====== ==========================================================
 code     status meaning
 ======== ====== ==========================================================
-E020001  400    the request is malformed; the message is JSON text naming the field
+E020001  400    the request is malformed, and the message is JSON with the field
 E020101  401    the token is absent, false, expired or revoked
 E020401  404    unknown tenant
 E020402  404    unknown machine
 E020403  404    the machine has no such resource
-E020404  404    insufficient resources: no free device of the model on the machine's fabric
+E020404  404    no free device of the model on the machine's fabric
 E020501  400    the fabric tried and could not
 E020901  409    the resource is being attached or detached
 ======== ====== ==========================================================
@@ -47,7 +47,7 @@ _OF_POOL: t.Final[dict[type[PoolError], tuple[int, str, str]]] = {
 
 
 class FsasError(Exception):
-    """An error to be answered."""
+    """An error of the reply."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -57,16 +57,16 @@ class FsasError(Exception):
 
     @classmethod
     def malformed(cls, field: str, reason: str) -> FsasError:
-        """400; the message is JSON text, as some of FM's messages are."""
+        """Return an error 400 with JSON text as message, like some of FM's messages."""
         return cls(400, MALFORMED, json.dumps({"field": field, "reason": reason}))
 
     @classmethod
     def of_pool(cls, error: PoolError) -> FsasError:
-        """What the pool could not do."""
+        """Return the error for an error of the pool."""
         status, code, words = _OF_POOL[type(error)]
         return cls(status, code, f"{words}: {error}")
 
     def response(self) -> web.Response:
-        """The reply."""
+        """Return the reply."""
         detail = {"code": self.code, "message": self.message, "data": {}}
         return web.json_response({"status": self.status, "detail": detail}, status=self.status)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What FM's and CM's dialects share: a bearer token, one tenant's machines, and errors in one form."""
+"""The common parts of FM's and CM's dialects, which are a bearer token, one tenant's machines, and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ Handler = Callable[[web.Request], Awaitable[t.Any]]
 
 
 class Tenanted:
-    """``machines``: of the document's tenant, by uid."""
+    """A dialect with tenants. ``machines``: of the document's tenant, by uid."""
 
     def __init__(self, context: EmulatorContext) -> None:
         self.context = context
@@ -29,7 +31,9 @@ class Tenanted:
         self.machines = {machine.uid: machine for machine in ours}
 
     def guarded(self, handler: Handler) -> Handler:
-        """Token first, then whose it is; errors in the form that CM shares with FM."""
+        """Return a handler that checks the request first, with errors in the form that CM shares
+        with FM.
+        """
 
         async def guard(request: web.Request) -> web.Response:
             try:
@@ -43,12 +47,12 @@ class Tenanted:
         return guard
 
     def admit(self, request: web.Request) -> None:
-        """Raises FsasError for a token that does not count; a dialect adds what else it checks."""
+        """Check the token of a request. A dialect adds checks of its own. Raises FsasError."""
         if problem := self.context.tokens.problem(request.headers.get("Authorization")):
             raise FsasError(401, UNAUTHORIZED, problem)
 
     def asked(self, request: web.Request) -> MachineSpec:
-        """The machine of the address. Raises UnknownMachine."""
+        """Return the machine of the path. Raises UnknownMachine."""
         uid = request.match_info["machine"]
         request[ENTRY].machine = uid
         if uid not in self.machines:

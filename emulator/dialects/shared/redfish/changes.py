@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a Redfish request wants changed, checked strictly: a client that drifts from the standard fails here first."""
+"""Parse the changes that a Redfish request requests, strictly, so that a client that drifts from
+the standard fails here first.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _ZONE: t.Final = re.compile(r".*/Fabrics/(\d+)/Zones/([^/]+)")
 
 
 def purpose_of(docs: Documents, path: str, body: t.Any) -> str:
-    """``attach`` or ``detach``, by what a zone or a manifest would change; ``change`` when it would change nothing."""
+    """Return whether a zone or a manifest would ``attach`` or ``detach``, ``change`` if it changes
+    nothing.
+    """
     try:
         return in_a_word(_wants(docs, path, body))
     except (RedfishError, PoolError, KeyError):
@@ -27,7 +31,7 @@ def purpose_of(docs: Documents, path: str, body: t.Any) -> str:
 
 
 def in_a_word(wants: list[PoolChange]) -> str:
-    """The purpose of a request that wants this."""
+    """Return the purpose of a request with these changes."""
     return "change" if not wants else "attach" if wants[0].attach else "detach"
 
 
@@ -39,7 +43,7 @@ def _wants(docs: Documents, path: str, body: t.Any) -> list[PoolChange]:
 
 
 def block_wants(tree: Tree, machine: str, body: t.Any, *, attach: bool) -> list[PoolChange]:
-    """Body of AddResourceBlock and RemoveResourceBlock. Raises RedfishError."""
+    """Parse the body of AddResourceBlock or RemoveResourceBlock. Raises RedfishError."""
     fields = _mapping(body, "body", ("ResourceBlock", "ResourceBlockETag", "ComputerSystemETag"))
     uid = _block(tree.docs, fields.get("ResourceBlock"), "ResourceBlock")
     options, found = tree.docs.options, tree.docs.device(uid)
@@ -63,7 +67,10 @@ def _precondition(tree: Tree, path: str, given: t.Any, name: str, *, needed: boo
 
 
 def compose_wants(docs: Documents, body: t.Any) -> list[PoolChange]:
-    """Body of the Compose action: a manifest with one stanza per system. Raises RedfishError."""
+    """Parse the body of the Compose action, a manifest with one stanza per system.
+
+    Raises RedfishError.
+    """
     fields = _mapping(body, "body", ("RequestFormat", "RequestType", "Manifest"))
     if (fields.get("RequestFormat"), fields.get("RequestType")) != ("Manifest", "Apply"):
         raise RedfishError(400, "only RequestFormat Manifest and RequestType Apply are known", "PropertyValueNotInList")
@@ -95,7 +102,7 @@ def _stanza_wants(docs: Documents, stanza: t.Any) -> list[PoolChange]:
 
 
 def zone_wants(docs: Documents, number: int, machine: str, body: t.Any) -> list[PoolChange]:
-    """Body of a PATCH of a machine's zone. Raises RedfishError."""
+    """Parse the body of a PATCH of a machine's zone. Raises RedfishError."""
     links = _mapping(_mapping(body, "body", ("Links",)).get("Links"), "Links", ("Endpoints",))
     uids = [_endpoint(docs, number, link) for link in _list(links.get("Endpoints"), "Endpoints")]
     if machine not in uids:
@@ -104,7 +111,10 @@ def zone_wants(docs: Documents, number: int, machine: str, body: t.Any) -> list[
 
 
 def connection_wants(docs: Documents, number: int, body: t.Any) -> list[PoolChange]:
-    """Body of a POST of a connection: one initiator, one target. Raises RedfishError."""
+    """Parse the body of a POST of a connection, with one initiator and one target.
+
+    Raises RedfishError.
+    """
     fields = _mapping(body, "body", ("Name", "ConnectionType", "Links", "MemoryChunkInfo"))
     links = _mapping(fields.get("Links"), "Links", ("InitiatorEndpoints", "TargetEndpoints"))
     machine, uid = (
@@ -129,7 +139,10 @@ def _check_chunk(device: PooledDevice, fields: Json) -> None:
 
 
 def _difference(docs: Documents, machine: str, uids: list[str]) -> list[PoolChange]:
-    """From the devices that the machine has to those that it shall have; what is on its way stays."""
+    """Return the changes from the machine's current devices to the requested devices.
+
+    A device that is being attached or detached stays.
+    """
     has = {device.spec.uid for device in docs.pool.on(machine)}
     attached = {device.spec.uid for device in docs.pool.on(machine) if device.state == ATTACHED}
     comes = [uid for uid in dict.fromkeys(uids) if uid not in has]

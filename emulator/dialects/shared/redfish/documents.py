@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The resources of a composable Redfish service, each made from the pool when asked for: nothing is kept twice."""
+"""The resources of a composable Redfish service.
+
+Each is made from the pool at each request, without a copy.
+"""
 
 from __future__ import annotations
 
@@ -24,47 +27,49 @@ Json = dict[str, t.Any]
 
 
 def ref(path: str) -> Json:
-    """A reference."""
+    """Return a reference."""
     return {"@odata.id": path}
 
 
 def refs(paths: Iterable[str]) -> list[Json]:
-    """References."""
+    """Return references."""
     return [ref(path) for path in paths]
 
 
 def status(health: str = "OK", state: str = "Enabled") -> Json:
-    """``Status``; what is not known is left out."""
+    """Return ``Status``, without a health that is not known."""
     return {"State": state, **({"Health": health} if health in _HEALTH else {})}
 
 
 def system_path(machine_uid: str) -> str:
-    """Of a machine."""
+    """Return the path of a machine."""
     return f"{ROOT}/Systems/{machine_uid}"
 
 
 def block_path(uid: str) -> str:
-    """Of a device's block, or a machine's."""
+    """Return the path of a device's or a machine's block."""
     return f"{BLOCKS}/{uid}"
 
 
 def fabric_path(number: int, rest: str = "") -> str:
-    """Of a fabric, or of something of it."""
+    """Return the path of a fabric, or of a part of it."""
     return f"{ROOT}/Fabrics/{number}{rest}"
 
 
 def box_path(device: PooledDevice) -> str:
-    """Of the box that a device is in."""
+    """Return the path of a device's box."""
     return f"{ROOT}/Chassis/{device.spec.box}"
 
 
 def part_path(device: PooledDevice) -> str:
-    """Of what a device is: blocks, endpoints and systems all link to this one place."""
+    """Return the path of a device's processor or memory, to which blocks, endpoints and systems
+    link.
+    """
     return f"{box_path(device)}/{'Memory' if device.kind == MEMORY else 'Processors'}/{device.spec.uid}"
 
 
 class Documents:
-    """Makes them. ``manager``: redfish or sunfish."""
+    """Make the resources. ``manager``: redfish or sunfish."""
 
     def __init__(self, context: EmulatorContext, options: Options, manager: str, power: Power) -> None:
         self.context = context
@@ -76,28 +81,28 @@ class Documents:
         self.uuid = str(uuid.uuid5(uuid.UUID(context.spec.tenant), manager))
 
     def devices(self, number: int | None = None) -> list[PooledDevice]:
-        """Those that are there, of one fabric or of all."""
+        """Return the existing devices, of one fabric or of all."""
         return [
             d for d in self.pool.devices.values()
             if d.state != VANISHED and number in (None, d.spec.fabric)
         ]
 
     def device(self, uid: str) -> PooledDevice | None:
-        """One of them."""
+        """Return an existing device, None for none."""
         found = self.pool.devices.get(uid)
         return None if found is None or found.state == VANISHED else found
 
     def numbers(self) -> list[int]:
-        """Fabrics."""
+        """Return the numbers of the fabrics."""
         topology = self.context.spec.topology
         return sorted({box.fabric for box in topology.boxes} | {switch.fabric for switch in topology.switches})
 
     def machines(self, number: int) -> list[MachineSpec]:
-        """Of one fabric."""
+        """Return the machines of one fabric."""
         return [machine for machine in self._cabled() if machine.fabric == number]
 
     def root(self) -> Json:
-        """The service root."""
+        """Return the service root."""
         optional = {
             "CompositionService": self.options.blocks, "Fabrics": self.options.fabrics, "SessionService": True,
         }
@@ -117,7 +122,7 @@ class Documents:
         }
 
     def system(self, uid: str) -> Json | None:
-        """A machine."""
+        """Return a machine's ComputerSystem, None for none."""
         machine = self.pool.machines.get(uid)
         if machine is None:
             return None
@@ -152,7 +157,7 @@ class Documents:
         return links
 
     def composition(self) -> Json:
-        """The composition service."""
+        """Return the composition service."""
         body: Json = {
             "@odata.type": "#CompositionService.v1_2_3.CompositionService", "Id": "CompositionService",
             "Name": "Composition Service", "Status": status(), "ServiceEnabled": True, "ResourceBlocks": ref(BLOCKS),
@@ -164,7 +169,7 @@ class Documents:
         return body
 
     def block(self, uid: str) -> Json | None:
-        """A device, or a machine to which devices are added."""
+        """Return the block of a device, or of a machine to which devices are added."""
         if machine := self.pool.machines.get(uid):
             return self._machine_block(machine)
         device = self.device(uid)
@@ -196,11 +201,12 @@ class Documents:
         }
 
     def zone_path(self, number: int) -> str:
-        """Of the blocks of one fabric."""
+        """Return the path of the zone with the blocks of one fabric."""
         return f"{ROOT}/CompositionService/ResourceZones/{number}"
 
     def block_zone(self, number: int) -> Json:
-        """Blocks that can be composed together: those of one fabric."""
+        """Return the zone of blocks that can be composed together, which are those of one fabric.
+        """
         uids = [*(m.uid for m in self.machines(number)), *(d.spec.uid for d in self.devices(number))]
         return {
             "@odata.type": "#Zone.v1_6_3.Zone", "Id": str(number), "Name": f"Fabric {number}", "Status": status(),
@@ -208,7 +214,7 @@ class Documents:
         }
 
     def part(self, device: PooledDevice) -> Json:
-        """A GPU as a processor, a memory device as memory."""
+        """Return a GPU as a processor, or a memory device as memory."""
         spec, model = device.spec, self.context.spec.models[device.spec.model]
         body: Json = {
             "Id": spec.uid, "Name": spec.name, "Model": model.name, "SerialNumber": spec.serial,
@@ -220,11 +226,11 @@ class Documents:
         return {"@odata.type": "#Processor.v1_22_0.Processor", **body, "ProcessorType": "GPU", "UUID": spec.uid}
 
     def is_composed(self, device: PooledDevice) -> bool:
-        """Whether a machine shows it."""
+        """Return whether a machine shows the device."""
         return device.state in (ATTACHED, DETACHING)
 
     def connects(self) -> bool:
-        """Whether fabrics have connections."""
+        """Return whether fabrics have connections."""
         return CONNECTIONS in self.options.dialects
 
     def _cabled(self) -> list[MachineSpec]:

@@ -25,7 +25,7 @@ _OF_POOL: t.Final[dict[type[PoolError], tuple[int, str]]] = {
 
 
 class RedfishError(Exception):
-    """An error to be answered."""
+    """An error of the reply."""
 
     def __init__(self, status: int, message: str, name: str | None = None) -> None:
         super().__init__(message)
@@ -34,24 +34,24 @@ class RedfishError(Exception):
 
     @classmethod
     def of_pool(cls, error: PoolError) -> RedfishError:
-        """What the pool could not do."""
+        """Return the error for an error of the pool."""
         status, name = _OF_POOL[type(error)]
         return cls(status, str(error), name)
 
     def body(self) -> dict[str, t.Any]:
-        """As JSON."""
+        """Return the error as JSON."""
         return {"error": {
             "code": f"{REGISTRY}.GeneralError", "message": "see @Message.ExtendedInfo",
             "@Message.ExtendedInfo": [message(self.name, str(self))],
         }}
 
     def response(self) -> web.Response:
-        """The reply."""
+        """Return the reply."""
         return web.json_response(self.body(), status=self.status)
 
 
 def message(name: str, text: str) -> dict[str, t.Any]:
-    """One message."""
+    """Return one message."""
     return {
         "@odata.type": "#Message.v1_3_0.Message", "MessageId": f"{REGISTRY}.{name}", "Message": text,
         "MessageSeverity": "Critical", "Resolution": "None.",

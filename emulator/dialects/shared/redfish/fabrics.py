@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The resources of the service's fabrics and boxes: switches, endpoints, connections, zones, memory domains."""
+"""The resources of fabrics and boxes, such as switches, endpoints, connections, zones and memory
+domains.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from .documents import ROOT, Documents, Json, box_path, fabric_path, part_path, 
 
 
 def fabric(docs: Documents, number: int) -> Json:
-    """A fabric."""
+    """Return a fabric."""
     collections = ["Switches", "Endpoints", "Zones", *(["Connections"] if docs.connects() else [])]
     return {
         "@odata.type": "#Fabric.v1_4_0.Fabric", "Id": str(number), "Name": f"Fabric {number}", "FabricType": "PCIe",
@@ -21,7 +23,7 @@ def fabric(docs: Documents, number: int) -> Json:
 
 
 def switch(docs: Documents, number: int, ident: str) -> Json | None:
-    """A switch of a fabric."""
+    """Return a switch of a fabric."""
     found = next((s for s in docs.context.spec.topology.switches if (s.id, s.fabric) == (ident, number)), None)
     if found is None:
         return None
@@ -32,7 +34,7 @@ def switch(docs: Documents, number: int, ident: str) -> Json | None:
 
 
 def port(docs: Documents, number: int, switch_id: str, place: str) -> Json | None:
-    """A port of a switch."""
+    """Return a port of a switch."""
     def there(uid: str) -> bool:
         machine, device = docs.pool.machines.get(uid), docs.device(uid)
         return number in (machine and machine.fabric, device and device.spec.fabric)
@@ -41,7 +43,7 @@ def port(docs: Documents, number: int, switch_id: str, place: str) -> Json | Non
 
 
 def endpoint(docs: Documents, number: int, uid: str) -> Json | None:
-    """A machine as initiator, or a device as target."""
+    """Return the endpoint of a machine (initiator) or of a device (target)."""
     machine = docs.pool.machines.get(uid)
     if machine is not None and machine.fabric == number:
         entity = {"EntityType": "RootComplex", "EntityRole": "Initiator", "EntityLink": ref(system_path(uid))}
@@ -67,7 +69,7 @@ def _endpoint(docs: Documents, number: int, uid: str, name: str, entities: list[
 
 
 def _entities(device: PooledDevice) -> list[Json]:
-    """What a device is: a processor, or a chunk of memory and the memory it lies in."""
+    """Return the entities of a device, a processor, or a chunk of memory with its memory."""
     entities = {"Memory" if device.kind == MEMORY else "Processor": part_path(device)}
     if device.kind == MEMORY:
         entities = {"MemoryChunk": chunk_path(device), **entities}
@@ -77,17 +79,17 @@ def _entities(device: PooledDevice) -> list[Json]:
 
 
 def domain_path(device: PooledDevice) -> str:
-    """The memory domain of a memory device."""
+    """Return the path of a memory device's memory domain."""
     return f"{box_path(device)}/MemoryDomains/{device.spec.uid}"
 
 
 def chunk_path(device: PooledDevice) -> str:
-    """Its one chunk."""
+    """Return the path of a memory device's only chunk."""
     return f"{domain_path(device)}/MemoryChunks/1"
 
 
 def domain(docs: Documents, device: PooledDevice) -> Json:
-    """A memory domain."""
+    """Return a memory domain."""
     return {
         "@odata.type": "#MemoryDomain.v1_5_1.MemoryDomain", "Id": device.spec.uid, "Name": device.spec.name,
         "MemorySizeMiB": device.spec.size, "AllowsMemoryChunkCreation": False, "Status": status(device.health),
@@ -96,7 +98,7 @@ def domain(docs: Documents, device: PooledDevice) -> Json:
 
 
 def chunk(docs: Documents, device: PooledDevice) -> Json:
-    """A memory chunk."""
+    """Return a memory chunk."""
     return {
         "@odata.type": "#MemoryChunks.v1_6_2.MemoryChunks", "Id": "1", "Name": device.spec.name,
         "MemoryChunkSizeMiB": device.spec.size, "AddressRangeType": "Volatile", "Status": status(device.health),
@@ -106,7 +108,7 @@ def chunk(docs: Documents, device: PooledDevice) -> Json:
 
 
 def box(docs: Documents, ident: str) -> Json | None:
-    """A chassis of devices."""
+    """Return a chassis of devices."""
     found = next((b for b in docs.context.spec.topology.boxes if b.id == ident), None)
     if found is None:
         return None
@@ -119,7 +121,7 @@ def box(docs: Documents, ident: str) -> Json | None:
 
 
 def connection(docs: Documents, number: int, uid: str) -> Json | None:
-    """A device that a machine has; its Id is the device's."""
+    """Return the connection between a device and its machine, with the device's uid as Id."""
     device = docs.device(uid)
     if device is None or device.spec.fabric != number or not docs.is_composed(device):
         return None
@@ -137,7 +139,11 @@ def connection(docs: Documents, number: int, uid: str) -> Json | None:
 
 
 def zone(docs: Documents, number: int, ident: str) -> Json | None:
-    """All endpoints of a fabric that knows connections; else a machine's, with the devices that it has."""
+    """Return a zone.
+
+    With connections, it has all endpoints of a fabric. Without them, it has a machine and its
+    devices.
+    """
     if docs.connects():
         uids = [*(m.uid for m in docs.machines(number)), *(d.spec.uid for d in docs.devices(number))]
         return _zone(number, ident, f"Fabric {number}", uids) if ident == str(number) else None
@@ -148,7 +154,7 @@ def zone(docs: Documents, number: int, ident: str) -> Json | None:
 
 
 def zone_idents(docs: Documents, number: int) -> list[str]:
-    """Ids of a fabric's zones."""
+    """Return the ids of a fabric's zones."""
     return [str(number)] if docs.connects() else [machine.uid for machine in docs.machines(number)]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The OData documents of a Redfish service: which types it serves, and where a client may begin."""
+"""The OData documents of a Redfish service, with its types and its entry points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPES: t.Final = {
 
 
 def metadata() -> str:
-    """``$metadata``: a reference per type."""
+    """Return ``$metadata``, with a reference for each type."""
     includes = "".join(map(_reference, TYPES))
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<edmx:Edmx xmlns:edmx="http://docs.oasis-open.org/odata/ns/edmx" '
@@ -30,7 +30,7 @@ def metadata() -> str:
 
 
 def service_document(root: Json) -> Json:
-    """``odata``: the service root and what it links to."""
+    """Return ``odata``, with the service root and its links."""
     parts = {name: value for name, value in root.items() if isinstance(value, dict) and "@odata.id" in value}
     named = {"Service": f"{ROOT}/", **{name: value["@odata.id"] for name, value in parts.items()}}
     value = [{"name": name, "kind": "Singleton", "url": path} for name, path in named.items()]

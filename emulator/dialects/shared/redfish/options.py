@@ -1,26 +1,26 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a Redfish service chooses for itself, as settings of the fabric's document.
+"""Settings of a Redfish service in the fabric's document.
 
 ::
 
     settings:
       redfish:
-        dialects: [AddResourceBlock, Connections, Compose]   # ways to attach that it offers; also Zones
+        dialects: [AddResourceBlock, Connections, Compose]   # offered ways to attach, also Zones
         asynchronous: false     # answer changes with 202 and a task monitor
         keeps_tasks: true       # false: a restart forgets all tasks, and their numbers begin with 1 again
-        etags: true             # send ETags and insist on them
-        strict_etags: false     # AddResourceBlock wants the system's ETag too
+        etags: true             # send ETags and require them
+        strict_etags: false     # AddResourceBlock needs the system's ETag too
         one_sided: false        # blocks name their system, the system lists no blocks
-        page: 0                 # members of one page of a collection; 0: all
+        page: 0                 # members of one page of a collection, 0 for all
         expand: true            # offer $expand
         reset_types: [On, ForceOff, GracefulShutdown, GracefulRestart, ForceRestart]   # of ComputerSystem.Reset
-        power_seconds: 0.0      # what each step of switching a machine takes
-        ignores_shutdown: false # the machines' systems do nothing about a graceful shutdown or restart
-        attach_off: false       # devices move only while the machine is off
-      sunfish:                  # the same, and
-        agents: true            # false: devices are asked for by number, as CoHDI does
+        power_seconds: 0.0      # seconds of each step when a machine is switched
+        ignores_shutdown: false # machines ignore a graceful shutdown or restart
+        attach_off: false       # attach and detach only while the machine is off
+      sunfish:                  # the same settings, and
+        agents: true            # false: clients request numbers of devices, as CoHDI does
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DIALECTS: t.Final = (ADD_BLOCK, CONNECTIONS, ZONES, COMPOSE)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Checked settings; ``dialects`` empty: devices can be seen and not moved."""
+    """Checked settings. Without ``dialects``, devices are shown and cannot be moved."""
 
     dialects: frozenset[str]
     asynchronous: bool = False
@@ -60,7 +60,10 @@ class Options:
 
     @classmethod
     def of(cls, spec: FabricSpec, manager: str, dialects: list[str]) -> Options:
-        """Those of ``settings.<manager>``; ``dialects`` when it names none. Raises SpecError."""
+        """Read ``settings.<manager>``. ``dialects``: the default ways to attach.
+
+        Raises SpecError.
+        """
         fields = Fields(dict(spec.settings.get(manager, {})), f"settings.{manager}", MANAGERS[manager].settings)
         named = fields.texts("dialects", dialects)
         for name in named:

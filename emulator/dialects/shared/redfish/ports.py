@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ports of switches: one for each cable of the topology that ends at the switch."""
+"""The ports of switches, one for each cable that ends at the switch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ Json = dict[str, t.Any]
 
 
 def path(switch: Switch) -> str:
-    """Of a switch's ports."""
+    """Return the path of a switch's ports."""
     return f"{ROOT}/{switch.fabric}/Switches/{switch.id}/Ports"
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port: its number, the cable, and its far end: a machine's name, or the id of a box or a switch."""
+    """A port. ``place``: its number.
+
+    ``far``: the far end of its cable, a machine's name or the id of a box or switch.
+    """
 
     place: str
     far: str
@@ -33,7 +36,7 @@ class Port:
 
 
 class Ports:
-    """Where the cables of a fabric end; made once, since no cable is ever moved."""
+    """The ends of a fabric's cables. They are computed once, since no cable is ever moved."""
 
     def __init__(self, spec: FabricSpec) -> None:
         self._switches = {switch.id: switch for switch in spec.topology.switches}
@@ -55,18 +58,20 @@ class Ports:
         self._at[port.far].append(f"{path(self._switches[near])}/{port.place}")
 
     def of_switch(self, number: int, ident: str) -> list[str] | None:
-        """Paths of its ports; None where the fabric has no such switch."""
+        """Return the paths of a switch's ports, None if the fabric has no such switch."""
         switch = self._switches.get(ident)
         if switch is None or switch.fabric != number:
             return None
         return [f"{path(switch)}/{place}" for place in self._of[ident]]
 
     def of_endpoint(self, uid: str) -> list[str]:
-        """Paths of ports that the cables of a machine, or of a device's box, end at."""
+        """Return the paths of ports at the ends of a machine's cables, or of the cables of a
+        device's box.
+        """
         return self._at.get(self._ends.get(uid, ""), [])
 
     def port(self, number: int, ident: str, place: str, there: t.Callable[[str], bool]) -> Json | None:
-        """One port; ``there``: whether a machine or a device is, by its uid."""
+        """Return one port. ``there``: returns whether a machine or device with this uid exists."""
         switch, found = self._switches.get(ident), self._of[ident].get(place)
         if switch is None or switch.fabric != number or found is None:
             return None
@@ -91,7 +96,7 @@ class Ports:
         return {"ConnectedSwitches": _refs([path(other).rpartition("/")[0]]), "ConnectedSwitchPorts": _refs(beyond)}
 
     def _uids(self, far: str) -> list[str]:
-        """Endpoints at the far end: a machine's, or those of the devices of a box."""
+        """Return the endpoints at the far end, of a machine or of the devices of a box."""
         return [self._machines[far]] if far in self._machines else self._boxes[far]
 
 

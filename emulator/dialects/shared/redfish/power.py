@@ -1,12 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for the power of machines behind ComputerSystem.Reset (DMTF: ComputerSystem_v1.xml, Resource.ResetType).
+"""The simulated power of machines behind ComputerSystem.Reset (DMTF: ComputerSystem_v1.xml,
+Resource.ResetType).
 
-As harsh as the real ones that were read of: an accepted reset says nothing about the power, which changes later and by
-way of PoweringOn and PoweringOff; a value that is not among the allowable ones is refused, and so is a reset without a
-value, which the standard leaves open; a machine that is on already is not switched on again, and one that is switching
-takes no other reset (409); a system that ignores the power button stays on after a graceful shutdown.
+It is as strict as real services. An accepted reset says nothing about the power, which changes
+later, through PoweringOn and PoweringOff. A value that is not among the allowable values is
+refused. So is a reset without a value, which the standard leaves open. A machine that is on cannot
+be switched on, and a machine that is switching takes no other reset (409). A system that ignores
+the power button stays on after a graceful shutdown.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ RESET_TYPES: t.Final = ("On", "ForceOn", "ForceOff", "GracefulShutdown", "Gracef
                         "PowerCycle")
 _SWITCH_ON: t.Final = frozenset({"On", "ForceOn"})
 _NEEDS_SYSTEM: t.Final = frozenset({"GracefulShutdown", "GracefulRestart"})
-# What a machine passes through, each after so many times ``power_seconds``.
+# The states through which a machine passes, each after so many times ``power_seconds``.
 _COURSES: t.Final[dict[str, tuple[tuple[int, str], ...]]] = {
     "On": ((0, POWERING_ON), (1, ON)),
     "ForceOn": ((0, POWERING_ON), (1, ON)),
@@ -39,7 +41,10 @@ Moment = tuple[float, str]
 
 
 class Power:
-    """Of every machine, on at first. It survives a restart of the service, as it does with real ones."""
+    """The power of every machine, on at first.
+
+    As with real machines, it survives a restart of the service.
+    """
 
     def __init__(self, options: Options, journal: Journal | None) -> None:
         self._options = options
@@ -50,16 +55,16 @@ class Power:
             for record in (journal.read() if journal else ())}
 
     def state(self, machine: str) -> str:
-        """Now."""
+        """Return the current state."""
         return self._passed(machine)[-1][1]
 
     def last_reset(self, machine: str) -> str | None:
-        """When the machine last came on, with milliseconds; None: not as far as is known."""
+        """Return when the machine last came on, with milliseconds, None if that is not known."""
         came = [at for at, state in self._passed(machine) if state == ON]
         return datetime.fromtimestamp(came[-1], UTC).isoformat(timespec="milliseconds") if came else None
 
     def reset(self, machine: str, body: t.Any) -> None:
-        """Begin what a body of the action asks for. Raises RedfishError."""
+        """Start the reset of an action's body. Raises RedfishError."""
         wanted, state = self._wanted(body), self.state(machine)
         if state in (POWERING_ON, POWERING_OFF) or self._courses.get(machine, self._first)[-1][0] > time.time():
             raise RedfishError(409, f"the system is {state} and takes no other reset", "ResourceInUse")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Redfish service with composition and fabrics over the pool; settings in ``options``.
+"""A Redfish service with composition and fabrics over the pool, with settings in ``options``.
 
-All state is the pool's: blocks, connections and zones are views of who has which device, so they agree with each other
-and with every other manager of the same emulator.
+The pool has all state. Blocks, connections and zones are views of the pool, so they agree with each
+other and with every other manager of the same emulator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .sessions import Sessions
 from .tasks import EXCEPTION, MONITORS, RUNNING, PoolChange, Task, Tasks, failed
 from .tree import Tree
 
-# What anybody may read, and the login itself (DSP0266, 13.3.1).
+# Resources that are readable without a login (DSP0266, 13.3.1).
 _OPEN: t.Final = frozenset({ROOT, f"{ROOT}/", f"{ROOT}/odata", f"{ROOT}/$metadata"})
 _SESSIONS: t.Final = f"{ROOT}/SessionService/Sessions"
 
@@ -38,7 +38,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Service:
-    """``closed``: a login is needed."""
+    """The service. ``closed``: a login is required."""
 
     def __init__(self, context: EmulatorContext, manager: str, options: Options, *, closed: bool) -> None:
         self.context = context
@@ -52,7 +52,7 @@ class Service:
         context.faults.teach(manager, functools.partial(changes.purpose_of, self.docs))
 
     def routes(self) -> list[web.RouteDef]:
-        """Reads of the whole tree; changes as far as they are offered."""
+        """Return the routes for reading the whole tree, and for the offered changes."""
         guarded = self.guarded
         offered = {
             ADD_BLOCK: [web.post(ROOT + "/Systems/{machine}/Actions/ComputerSystem.{action}", guarded(self.block))],
@@ -75,7 +75,7 @@ class Service:
         ]
 
     def guarded(self, handler: Handler) -> Handler:
-        """The login first; errors in Redfish's form."""
+        """Return a handler that checks the login first, with errors in Redfish's form."""
 
         async def guard(request: web.Request) -> web.StreamResponse:
             try:
@@ -114,7 +114,10 @@ class Service:
         return web.Response(status=204)
 
     async def monitor(self, request: web.Request) -> web.StreamResponse:
-        """GET of a task monitor: 202 until the task ended, then what the request would have been answered."""
+        """GET of a task monitor.
+
+        It returns 202 until the task ends, then the answer to the request.
+        """
         task = self.tasks.find(request.match_info["ident"])
         if task is None:
             raise RedfishError(404, "there is no such task")
@@ -135,7 +138,7 @@ class Service:
         return await self._carry_out(request, wants)
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
-        """POST of the action Reset: accepted, before anything happens to the power."""
+        """POST of the action Reset, which is accepted before the power changes."""
         machine = self.context.pool.machine(request.match_info["machine"]).uid
         self.power.reset(machine, await _json(request))
         request[ENTRY].machine = machine

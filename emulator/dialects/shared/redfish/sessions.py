@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sessions of a Redfish service, and who may come in: X-Auth-Token or basic authentication."""
+"""Sessions of a Redfish service, and the check of a request by X-Auth-Token or basic
+authentication.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from ....pool.journal import Journal
 from ....tokens import Tokens
 from .errors import RedfishError
 
-# Redfish allows only these as SessionTimeout; the emulator's own lifetime may be shorter, for tests.
+# Redfish allows only these as SessionTimeout. For tests, the emulator's own lifetime may be
+# shorter.
 SHORTEST: t.Final = 30
 LONGEST: t.Final = 86400
 _KEPT: t.Final = ("ident", "user", "created", "used")
@@ -28,7 +31,10 @@ _KEPT: t.Final = ("ident", "user", "created", "used")
 
 @dataclass(slots=True)
 class Session:
-    """``used``: when a request last came with it, in seconds since 1970. ``token``: empty after a restart."""
+    """A session. ``used``: time of its last request, in seconds since 1970.
+
+    ``token``: empty after a restart.
+    """
 
     ident: str
     token: str
@@ -38,7 +44,9 @@ class Session:
 
 
 class Sessions:
-    """Kept over a restart, as a service's are; ended by revocation like all tokens of the emulator.
+    """The sessions.
+
+    They survive a restart, as in real services, and end by revocation like all tokens.
 
     The file holds digests of the tokens, never a token.
     """
@@ -55,19 +63,19 @@ class Sessions:
 
     @property
     def timeout(self) -> int:
-        """``SessionTimeout``."""
+        """``SessionTimeout``, in seconds."""
         return int(min(max(self.tokens.lifetime, SHORTEST), LONGEST))
 
     def alive(self) -> list[Session]:
-        """Sessions that have not ended."""
+        """Return the sessions that have not ended."""
         return [session for session in self._by_digest.values() if self._lives(session)]
 
     def find(self, ident: str) -> Session | None:
-        """One of them."""
+        """Return the session with this id, None for none."""
         return next((session for session in self.alive() if session.ident == ident), None)
 
     def open(self, body: t.Any) -> Session:
-        """A new one for a user and a password. Raises RedfishError."""
+        """Open a session for a user and a password. Raises RedfishError."""
         user, password = (body.get(key) if isinstance(body, dict) else None for key in ("UserName", "Password"))
         if not isinstance(user, str) or not isinstance(password, str):
             raise RedfishError(400, "UserName and Password are required", "PropertyMissing")
@@ -80,7 +88,7 @@ class Sessions:
         return session
 
     def end(self, ident: str) -> bool:
-        """Log out; False when there is no such session."""
+        """Log out. Return False if there is no such session."""
         session = self.find(ident)
         if session is None:
             return False
@@ -90,7 +98,7 @@ class Sessions:
         return True
 
     def admit(self, request: web.Request) -> None:
-        """Raises RedfishError unless the request shows a session or the right user and password."""
+        """Raise RedfishError unless the request has a session or the right user and password."""
         if token := request.headers.get("X-Auth-Token"):
             session = self._by_digest.get(_digest(token))
             if session is None or not self._lives(session):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes of the pool that a Redfish request asks for, and the tasks by which they can be followed."""
+"""Changes of the pool by a Redfish request, and the tasks by which a client can follow them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXCEPTION: t.Final = "Exception"
 
 @dataclass(frozen=True, slots=True)
 class PoolChange:
-    """A device that shall come to a machine, or leave it."""
+    """A device that is to be attached to a machine, or detached from it."""
 
     machine: str
     device: str
@@ -45,7 +45,12 @@ class PoolChange:
 
 @dataclass(slots=True)
 class Task:
-    """``began`` and ``ended``: seconds since 1970. ``reply``: path of what the change made, for 201."""
+    """A task. ``began`` and ``ended``: seconds since 1970.
+
+    ``reply``: path of the new resource, for 201.
+
+    ``mine``: this run of the emulator started it.
+    """
 
     ident: str
     wants: list[PoolChange]
@@ -58,7 +63,7 @@ class Task:
 
 
 class Tasks:
-    """All changes go through here; ``mine``: begun in this life of the emulator."""
+    """All changes go through here. Tasks survive a restart if there is a journal."""
 
     def __init__(self, pool: DevicePool, journal: Journal | None) -> None:
         self.pool = pool
@@ -69,12 +74,15 @@ class Tasks:
             self.known[record["ident"]] = Task(**{**record, "mine": False})
 
     async def carry_out(self, wants: Sequence[PoolChange]) -> None:
-        """All of them at once, or none. Raises PoolError."""
+        """Carry out all changes at once, or none. Raises PoolError."""
         self._check(wants)
         await self.pool.run(_all(self._begun(wants)))
 
     def begin(self, wants: Sequence[PoolChange], reply: str | None) -> Task:
-        """The same without waiting. Raises PoolError when it cannot even begin."""
+        """Start all changes at once, or none, without waiting. Return their task.
+
+        Raises PoolError.
+        """
         self._check(wants)
         task = Task(str(len(self.known) + 1), list(wants), time.time(), reply=reply, mine=True)
         self.known[task.ident] = task
@@ -84,14 +92,17 @@ class Tasks:
         return task
 
     def find(self, ident: str) -> Task | None:
-        """As it is now. What an earlier life began is judged by where its devices are."""
+        """Return the task as it is now, None for none.
+
+        The result of an earlier run's task follows from the state of its devices.
+        """
         task = self.known.get(ident)
         if task is not None and task.state == RUNNING and not task.mine:
             self._judge(task)
         return task
 
     def document(self, task: Task) -> Json:
-        """The Task resource."""
+        """Return the Task resource."""
         body: Json = {
             "@odata.type": "#Task.v1_7_4.Task", "Id": task.ident, "Name": f"Task {task.ident}",
             "TaskState": task.state, "TaskStatus": "Critical" if task.error else "OK",
@@ -139,7 +150,7 @@ class Tasks:
 
 
 def failed(task: Task) -> RedfishError:
-    """What a monitor answers for a task that failed."""
+    """Return the answer of a monitor for a task that failed."""
     return RedfishError(400, task.error or "", "OperationFailed")
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is at which path of a Redfish service: resources, collections with pages and $expand, ETags, metadata."""
+"""The paths of a Redfish service, with resources, collections in pages, $expand, ETags and
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _ACTION: t.Final = re.compile(r"/Actions(/|$)")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A collection: the type of its members, and their paths."""
+    """A collection, with the type of its members and their paths."""
 
     kind: str
     paths: list[str]
@@ -36,7 +38,7 @@ Maker = Callable[..., Found]
 
 
 class Tree:
-    """Finds what a path names."""
+    """Find the resource of a path."""
 
     def __init__(self, docs: Documents, sessions: Sessions, tasks: Tasks) -> None:
         self.docs = docs
@@ -45,7 +47,10 @@ class Tree:
         self._patterns = {tuple(path.split("/")): make for path, make in self._table().items()}
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Json | None:
-        """The resource, or the page of a collection that the query asks for; with its ETag."""
+        """Return a resource, or a page of a collection by the query, with its ETag.
+
+        None for none.
+        """
         found = self._find(path)
         if found is None:
             return None
@@ -206,7 +211,7 @@ class Tree:
         return min(int(depth[1] or 1), DEEPEST) if depth else 0
 
     def _expanded(self, body: Json, levels: int) -> Json:
-        """References that are not under Links replaced by what they name, ``levels`` deep."""
+        """Replace references, except under Links, by their resources, ``levels`` deep."""
         return {key: value if key == "Links" or _ACTION.search(key) else self._inside(value, levels)
                 for key, value in body.items()}
 
@@ -238,7 +243,7 @@ _OF_FABRIC: t.Final[dict[str, tuple[str, _Idents, _Part]]] = {
 
 
 def etag(body: Json) -> str:
-    """A tag of the whole content, always the same for the same content."""
+    """Return a tag of the whole content, always the same for the same content."""
     return f'"{hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]}"'
 
 

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation of the options that give the engine's configuration, and of the configuration itself.
+"""Documentation of the options for the engine's configuration, and of the configuration itself.
 
-``docs/configuration.md`` is made from this text; a test holds every key, default, choice and range against the code.
+``docs/configuration.md`` is made from this text. A test compares every key, default, choice and
+range with the code.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Environment variables of the connection options, in the form that plugins read; modules have them as fallbacks."""
+"""Environment variables of the connection options, in the form for plugins.
+
+Modules have these variables as fallbacks.
+"""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Variables for the CDI Manager's options; those of the API server's options are in ``CLUSTER``."""
+    """Variables of the CDI Manager's options. ``CLUSTER`` has those of the API server."""
 
     DOCUMENTATION = r"""
 options:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation of what the modules that judge a GPU stack have in common."""
+"""Common documentation of the modules that judge a GPU stack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judges the groups that Cluster Autoscaler is shown before they are written into a cluster."""
+"""Check the groups for Cluster Autoscaler before they are written into a cluster."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from ..module_utils.reconcile.config import BadConfig, settings_of
 
 
 def checked_autoscaler_groups(groups: object, config: object) -> object:
-    """The groups themselves. Raises AnsibleFilterError when they, or the models of ``config``, are unusable."""
+    """Return the groups. Raise AnsibleFilterError if they or the models of ``config`` are wrong."""
     if not isinstance(config, Mapping):
         raise AnsibleFilterError(f"config: must be a mapping of settings, is {type(config).__name__}")
     try:
@@ -60,8 +60,8 @@ def checked_autoscaler_groups(groups: object, config: object) -> object:
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[[object, object], object]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"checked_autoscaler_groups": checked_autoscaler_groups}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judges the controllers' configuration before it is written into a cluster."""
+"""Check the controllers' configuration before it is written into a cluster."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ from ..module_utils.planning.settings import Settings
 from ..module_utils.reconcile.config import BadConfig, EngineConfig
 
 IN_THE_POD = ("credentials_dir", "ca_path", "client_cert_path", "client_key_path")
-# Kinds of the node agents' driver that are not GPUs, by what a CDI Manager calls them.
+# Kinds of devices in the node agents' driver other than GPUs, by their name at a CDI Manager.
 OTHER_KINDS = {"memory": "cxl-memory"}
 
 
 def checked_config(config: object, handover: str | None = None, handover_models: Mapping[str, str] | None = None,
                    agent_driver: str | None = None, agent_kinds: Collection[str] | None = None) -> object:
-    """The configuration itself. Raises AnsibleFilterError when it is unusable or holds a secret."""
+    """Return the configuration. Raise AnsibleFilterError if it is wrong or contains a secret."""
     if not isinstance(config, Mapping):
         raise AnsibleFilterError(f"config: must be a mapping of settings, is {type(config).__name__}")
     fabric = config.get("fabric")
@@ -91,7 +91,7 @@ def checked_config(config: object, handover: str | None = None, handover_models:
 
 
 def agree(settings: Settings, handover: str | None, handover_models: Mapping[str, str]) -> None:
-    """Two who say the handover must say the same. Raises BadSetting."""
+    """Raise BadSetting if the options and the configuration name different handovers."""
     asked = {f"handover_models.{model}": (wanted, settings.handover_models.get(model))
              for model, wanted in handover_models.items()}
     if handover is not None:
@@ -102,7 +102,7 @@ def agree(settings: Settings, handover: str | None, handover_models: Mapping[str
 
 
 def refuse_other_drivers(settings: Settings, driver: str, kinds: Collection[str] | None) -> None:
-    """With the handover direct the node agents are the DRA driver. Raises BadSetting."""
+    """Raise BadSetting if a model with the handover direct lacks the node agents' driver."""
     for number, model in enumerate(settings.models):
         if settings.is_direct(model.cdi_model_name):
             where, why = f"config: device_info[{number}]", f"{model.cdi_model_name} has the handover direct"
@@ -115,36 +115,36 @@ def refuse_other_drivers(settings: Settings, driver: str, kinds: Collection[str]
 
 
 def offered(kind: str, kinds: Collection[str]) -> bool:
-    """Whether a driver for these kinds offers devices that a CDI Manager calls ``kind``."""
+    """Return whether a driver for these kinds offers devices of a CDI Manager's ``kind``."""
     return OTHER_KINDS[kind] in kinds if kind in OTHER_KINDS else bool({*kinds} - {*OTHER_KINDS.values()})
 
 
 def refuse_secrets(fabric: Mapping[str, object]) -> None:
-    """A configuration may be read by more people than a Secret. Raises AnsibleFilterError."""
+    """Raise AnsibleFilterError for a secret, as many people can read a configuration."""
     for name in SECRETS:
         if fabric.get(name) is not None:
             raise AnsibleFilterError(f"config: fabric.{name}: must not be in the configuration; credentials have it")
 
 
 def without_files(fabric: Mapping[str, object]) -> dict[str, t.Any]:
-    """The connection as it will be once the pod's files are there."""
+    """Return the connection without the files of the pod."""
     return {**brought(fabric), **{key: value for key, value in fabric.items() if key not in IN_THE_POD}}
 
 
 def brought(fabric: Mapping[str, object]) -> dict[str, str]:
-    """Stand-ins for what the Secret will bring, for the way to log in that is used."""
+    """Return placeholders for the Secret's credentials of the login method."""
     if not fabric.get("credentials_dir"):
         return {}
     try:
         manager = entry_of(fabric.get("manager", "fm"))
-    except BadConfiguration:  # FabricConfig says it
+    except BadConfiguration:  # FabricConfig reports the error.
         return {}
     return dict.fromkeys(CREDENTIALS_OF.get(str(fabric.get("auth", manager.auth[0])), ()), "brought-by-the-secret")
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., object]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"checked_config": checked_config}

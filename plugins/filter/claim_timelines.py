@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the last claims waited, hop by hop, as it is kept on the ComposableResources of their devices."""
+"""Waiting times of recent claims by step, recorded in the ComposableResources of their devices."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ from ..module_utils.reconcile.timelines.svg import timelines_svg, waits_svg, wor
 from ..module_utils.reconcile.timelines.text import duration
 from ..module_utils.reconcile.timelines.timeline import Timeline, of_resource
 
-# Lines of a picture; the tables have all.
+# Limit of lines in a picture. The tables have all claims.
 MOST_DRAWN = 40
 Row = dict[str, t.Any]
 
 
 def claim_timelines(resources: Iterable[Row], hours: float = 24.0, now: float | None = None, counted: str = "") -> Row:
-    """Tables and pictures of the last hours."""
+    """Return tables and pictures of the last ``hours``."""
     since = (time.time() if now is None else now) - HOUR * hours
     kept = {each.uid: each for raw in resources for each in of_resource(raw) if each.ended >= since and each.spans}
     newest = sorted(kept.values(), key=lambda each: (-each.ended, each.claim))
@@ -81,7 +81,7 @@ def claim_timelines(resources: Iterable[Row], hours: float = 24.0, now: float | 
 
 
 def _counted(text: str, since: float) -> list[Waits]:
-    """Those of a ConfigMap; none where it cannot be read."""
+    """Return the counts of a ConfigMap since ``since``, or none if it cannot be read."""
     try:
         table = of_text(text).table
     except ValueError:
@@ -101,8 +101,8 @@ def _wait_row(row: Waits) -> Row:
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Row]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"claim_timelines": claim_timelines}

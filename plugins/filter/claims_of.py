@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which claims hold devices of a driver."""
+"""The claims that use devices of a driver."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ from ansible_collections.composable.infra.plugins.module_utils.stack.facts impor
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"claims_of": claims_of}

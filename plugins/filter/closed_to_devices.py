@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to change at a node so that its idle devices are returned and none is attached, and how to take that back."""
+"""Change a node so that its idle devices are detached and none is attached, and undo the change."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ Labels = dict[str, str | None]
 def closed_to_devices(
     node: Mapping[str, t.Any], config: Mapping[str, t.Any], closed: bool = True, models: Sequence[str] | None = None
 ) -> dict[str, Labels]:
-    """The patch of the node's metadata. Raises AnsibleFilterError for a configuration without usable models."""
+    """Return the patch of the node's metadata.
+
+    Raise AnsibleFilterError for a configuration without valid models.
+    """
     labels, notes = (node["metadata"].get(kind) or {} for kind in ("labels", "annotations"))
     before: dict[str, str | None] = json.loads(notes.get(BEFORE) or "{}")
     names = limit_labels(config, models)
@@ -81,7 +84,7 @@ def closed_to_devices(
 
 
 def limit_labels(config: Mapping[str, t.Any], models: Sequence[str] | None) -> list[str]:
-    """Names of the labels that limit the models."""
+    """Return the names of the labels that limit the models."""
     try:
         settings = Settings.from_dict({key: config[key] for key in ("device_info", "label_prefix") if key in config})
     except BadSetting as error:
@@ -94,8 +97,8 @@ def limit_labels(config: Mapping[str, t.Any], models: Sequence[str] | None) -> l
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., dict[str, Labels]]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"closed_to_devices": closed_to_devices}

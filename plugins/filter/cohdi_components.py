@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds CoHDI's components among Deployments."""
+"""Find CoHDI's components among Deployments."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Json = dict[str, t.Any]
-# Upstream's image repository and chart's Deployment, by our component.
+# Upstream's image repository and the Deployment of its chart, by our component.
 IMAGES: t.Final = {"composable-dra-driver": "publisher", "dynamic-device-scaler": "scaler",
                    "composable-resource-operator": "operator"}
 NAMES: t.Final = {"composable-dra-driver": "publisher", "dds-controller-manager": "scaler",
@@ -64,35 +64,35 @@ _TAG = re.compile(r"(@.*|:[^/]*)$")
 
 
 def cohdi_components(deployments: Iterable[Mapping[str, t.Any]]) -> list[Json]:
-    """One entry for each Deployment that runs a component."""
+    """Return an entry for each Deployment that runs a component."""
     return [{"component": component, "namespace": item["metadata"].get("namespace", ""),
              "name": item["metadata"]["name"], "replicas": replicas(item)}
             for item in deployments if (component := component_of(item))]
 
 
 def component_of(deployment: Mapping[str, t.Any]) -> str:
-    """For which of our components a Deployment stands; empty for none."""
+    """Return our component that the Deployment replaces, or empty."""
     meta = deployment["metadata"]
     found = next((IMAGES[name] for name in repositories(deployment) if name in IMAGES), "")
     return found or (NAMES.get(meta["name"], "") if meta.get("namespace") in NAMESPACES else "")
 
 
 def repositories(deployment: Mapping[str, t.Any]) -> Iterator[str]:
-    """Last parts of the images' repositories, without tag and digest."""
+    """Yield the last parts of the image repositories, without tag and digest."""
     pod = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
     for container in pod.get("containers") or ():
         yield _TAG.sub("", str(container.get("image") or "")).rpartition("/")[2]
 
 
 def replicas(deployment: Mapping[str, t.Any]) -> int:
-    """``spec.replicas``, of which the default is 1."""
+    """Return ``spec.replicas``, by default 1."""
     count = (deployment.get("spec") or {}).get("replicas")
     return 1 if count is None else int(count)
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., list[Json]]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"cohdi_components": cohdi_components}

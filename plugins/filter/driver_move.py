@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far nodes are on their way from one DRA driver to another, as the playbook move_driver reads it."""
+"""Progress of nodes from one DRA driver to another, for the playbook move_driver."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ from ..plugin_utils.driver_move import Json, Objects, moves, problems, way
 def driver_move(config: Mapping[str, t.Any], to: str, nodes: Sequence[Json], slices: Sequence[Json],
                 claims: Sequence[Json], resources: Sequence[Json], daemon_sets: Sequence[Json] = (),
                 names: Sequence[str] | None = None) -> Json:
-    """See above. Raises AnsibleFilterError for a configuration in which models cannot be moved."""
+    """Return drivers, problems and the nodes with their progress.
+
+    Raise AnsibleFilterError for a configuration in which models cannot be moved.
+    """
     try:
         settings = Settings.from_dict({key: config[key] for key in ("device_info", "label_prefix") if key in config})
         wanted = way(settings, to)
@@ -100,8 +103,8 @@ def driver_move(config: Mapping[str, t.Any], to: str, nodes: Sequence[Json], sli
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Json]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"driver_move": driver_move}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packages bring the driver."""
+"""The packages of the driver."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from ansible_collections.composable.infra.plugins.plugin_utils.host import packa
 
 
 def driver_packages(host: dict[str, t.Any], branch: t.Any, driver: dict[str, t.Any]) -> list[str]:
-    """The packages. Raises AnsibleFilterError."""
+    """Return the packages. Raise AnsibleFilterError."""
     try:
         return packages.driver_packages(host, branch, driver)
     except packages.Unsupported as error:
@@ -58,8 +58,8 @@ def driver_packages(host: dict[str, t.Any], branch: t.Any, driver: dict[str, t.A
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"driver_packages": driver_packages}

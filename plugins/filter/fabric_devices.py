@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows about the devices that ComposableResources stand for, as playbooks and reports show them."""
+"""Rows about the devices of ComposableResources, for playbooks and reports."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ Row = dict[str, t.Any]
 def fabric_devices(
     resources: Iterable[Mapping[str, t.Any]], nodes: Sequence[str] | None = None, models: Sequence[str] | None = None
 ) -> list[Row]:
-    """Rows by node and name."""
+    """Return rows sorted by node and name."""
     rows = [row(resource) for resource in resources]
     found = [r for r in rows if (nodes is None or r["node"] in nodes) and (models is None or r["model"] in models)]
     return sorted(found, key=lambda r: (r["node"], r["name"]))
 
 
 def row(resource: Mapping[str, t.Any]) -> Row:
-    """One device."""
+    """Return the row of one device."""
     meta, spec, status = resource["metadata"], resource["spec"], resource.get("status") or {}
     found: Row = {
         "name": meta["name"],
@@ -77,13 +77,13 @@ def row(resource: Mapping[str, t.Any]) -> Row:
 
 
 def sentence(device: Row) -> str:
-    """What there is to say about a device."""
+    """Return a sentence about a device."""
     name = f"{device['model']} {device['device']}".strip()
     return f"{name} on node {device['node']}: {reason(device)}"
 
 
 def reason(device: Row) -> str:
-    """Why it is there."""
+    """Return the reason why the device is there."""
     if device["error"]:
         return str(device["error"])
     if not device["device"]:
@@ -92,8 +92,8 @@ def reason(device: Row) -> str:
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., list[Row]]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"fabric_devices": fabric_devices}

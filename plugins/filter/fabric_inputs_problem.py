@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judges the inputs of AWX's credential for a CDI Manager before a job fails because of them."""
+"""Check the inputs of AWX's credential for a CDI Manager before a job fails because of them."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ from ..module_utils.fabric.config import FabricConfig
 from ..module_utils.fabric.errors import BadConfiguration
 from ..module_utils.module_base import FABRIC_OPTIONS
 
-# Inputs with a PEM text, which a job gets as a file.
+# Inputs with a PEM text, which a job receives as a file.
 AS_FILES = ("certificate", "client_certificate", "client_key")
 TRUTH = {"true": True, "false": False}
 
 
 def fabric_inputs_problem(inputs: Mapping[str, object], connection: Mapping[str, object] | None = None) -> str:
-    """Return what a module would refuse in `inputs` and `connection` together, or an empty text."""
+    """Return the error of a module with `inputs` and `connection` together, or an empty text."""
     given = {name: value for name, value in inputs.items() if value not in (None, "")}
     unknown = sorted(set(given) - set(FABRIC_OPTIONS) - set(AS_FILES))
     if unknown:
@@ -72,7 +72,7 @@ def fabric_inputs_problem(inputs: Mapping[str, object], connection: Mapping[str,
 
 
 def as_option(name: str, value: object) -> t.Any:
-    """Return the value of the module's option that an input's text means. Raise BadConfiguration."""
+    """Return the value of the module's option for the text of an input. Raise BadConfiguration."""
     kind = FABRIC_OPTIONS[name].get("type", "str")
     if kind == "bool" and not isinstance(value, bool):
         if str(value).lower() not in TRUTH:
@@ -93,8 +93,8 @@ def as_option(name: str, value: object) -> t.Any:
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., object]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"fabric_inputs_problem": fabric_inputs_problem}

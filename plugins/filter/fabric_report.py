@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Joins what the cluster and the CDI Manager say into the tables of a report."""
+"""Join data of the cluster and the CDI Manager into the tables of a report."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def fabric_report(
     fabric: Mapping[str, t.Any],
     claims: Sequence[Mapping[str, t.Any]],
 ) -> Row:
-    """All tables."""
+    """Return all tables."""
     machines = sorted(fabric["machines"], key=lambda m: (m["name"], m["uid"]))
     places = [node_row(node, machines, devices) for node in sorted(nodes, key=lambda n: str(n["metadata"]["name"]))]
     waiting = [claim_row(claim) for claim in claims if claim["waits_for"]]
@@ -97,7 +97,7 @@ def fabric_report(
 
 
 def node_row(node: Mapping[str, t.Any], machines: Rows, devices: Sequence[Row]) -> Row:
-    """A node with its machine and what is attached to it."""
+    """Return a node with its machine and its attached devices."""
     name = node["metadata"]["name"]
     uid = str(node["spec"].get("providerID") or "").rpartition("/")[2]
     machine = next((m for m in machines if m["uid"].lower() == uid.lower()), None)
@@ -115,12 +115,12 @@ def node_row(node: Mapping[str, t.Any], machines: Rows, devices: Sequence[Row]) 
 
 
 def claim_row(claim: Mapping[str, t.Any]) -> Row:
-    """A claim that waits."""
+    """Return a waiting claim."""
     return {"claim": claim["claim"], "waits_for": claim["waits_for"], "since": claim["since"]}
 
 
 def model_rows(attached: Rows, free: Rows) -> Rows:
-    """Free and attached devices per model and fabric."""
+    """Return the free and attached devices by model and fabric."""
     counts: dict[tuple[str, str], Row] = {}
     for entry in (*free, *attached):
         row = counts.setdefault(
@@ -133,8 +133,8 @@ def model_rows(attached: Rows, free: Rows) -> Rows:
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Row]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"fabric_report": fabric_report}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells what the cluster does not have from what its API server does not tell."""
+"""Distinguish absent objects from kinds that the API server did not serve."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ Json = dict[str, t.Any]
 
 
 def found(result: Mapping[str, t.Any], unless_absent: Mapping[str, t.Any] | None = None) -> list[Json]:
-    """Return the objects that were read. Raise AnsibleFilterError if the API server did not serve their kind."""
+    """Return the objects that were read.
+
+    Raise AnsibleFilterError if the API server did not serve their kind.
+    """
     objects: list[Json] = []
     for one in result.get("results", [result]):
         if one.get("api_found"):
@@ -69,8 +72,8 @@ def found(result: Mapping[str, t.Any], unless_absent: Mapping[str, t.Any] | None
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., list[Json]]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"found": found}

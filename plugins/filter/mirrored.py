@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an image is on a registry mirror."""
+"""The place of an image on a registry mirror."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from ansible_collections.composable.infra.plugins.plugin_utils.stack.sources imp
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"mirrored": mirrored}

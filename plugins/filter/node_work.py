@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nodes are asked to do, for playbooks that work on them over SSH; documented in the .yml files."""
+"""Requested node operations, for playbooks over SSH. The .yml files document the filters."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Json = dict[str, t.Any]
 
 
 def work(resources: Iterable[Json], hosts: Mapping[str, str], slices: Sequence[Json], claims: Sequence[Json]) -> Json:
-    """What is to be done now."""
+    """Return the node operations that are due now."""
     return node_work.node_work(resources, hosts, slices, claims, time.time())
 
 
 def restarted(resources: Iterable[Json], nodes: Iterable[str]) -> list[Json]:
-    """Evidence after a restart that happened now."""
+    """Return the evidence after a restart that happened now."""
     return node_work.plugin_restarted(resources, nodes, time.time())
 
 
 def pods(found: Iterable[Json], nodes: Iterable[str]) -> list[Json]:
-    """The plugins' pods on these nodes."""
+    """Return the pods of the plugins on these nodes."""
     wanted = set(nodes)
     return [pod for pod in node_work.plugin_pods(found) if pod["node"] in wanted]
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """The filters by their names."""
+        """Return the filters by their names."""
         return {"node_work": work, "node_plugin_restarted": restarted, "node_plugin_pods": pods}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Completes a configuration with the connection that a credential of AWX, or a shell, has put into the environment."""
+"""Add the connection in environment variables, from AWX's credential or a shell, to a
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ SECRETS: t.Final = ("password", "client_secret", "credentials_dir")
 
 
 def with_environment(config: object) -> dict[str, t.Any]:
-    """The configuration with what the environment adds. Raises AnsibleFilterError."""
+    """Return the configuration with the values of the environment. Raise AnsibleFilterError."""
     data = parsed(config)
     given = data.get("fabric") or {}
     if not isinstance(given, Mapping):
@@ -66,7 +68,7 @@ def with_environment(config: object) -> dict[str, t.Any]:
 
 
 def refuse_foreign_endpoint(given: Mapping[str, t.Any], found: Mapping[str, object]) -> None:
-    """Secrets of the environment go to the environment's endpoint only. Raises AnsibleFilterError."""
+    """Raise AnsibleFilterError if secrets of the environment would go to another endpoint."""
     secrets = [f"COMPOSABLE_{name.upper()}" for name in SECRETS if name in found]
     for name in ENDPOINTS:
         if secrets and given.get(name) is not None and given[name] != of_environment(name):
@@ -76,7 +78,7 @@ def refuse_foreign_endpoint(given: Mapping[str, t.Any], found: Mapping[str, obje
 
 
 def parsed(config: object) -> Mapping[str, t.Any]:
-    """A configuration that may come as text."""
+    """Return a configuration as a mapping. It may be YAML text."""
     try:
         data = yaml.safe_load(config) if isinstance(config, str) else config
     except yaml.YAMLError:
@@ -87,7 +89,10 @@ def parsed(config: object) -> Mapping[str, t.Any]:
 
 
 def of_environment(name: str) -> object:
-    """An option's value from its variable, None without one. Raises AnsibleFilterError for one that does not fit."""
+    """Return the value of an option from its variable, or None.
+
+    Raise AnsibleFilterError if the value does not fit.
+    """
     variable = f"COMPOSABLE_{name.upper()}"
     try:
         text = environment_value(variable)
@@ -100,8 +105,8 @@ def of_environment(name: str) -> object:
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[[object], dict[str, t.Any]]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"with_environment": with_environment}

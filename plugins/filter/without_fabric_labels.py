@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes the labels off nodes that the publisher has put on them."""
+"""Remove the publisher's labels from nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Json = dict[str, t.Any]
 
 
 def without_fabric_labels(nodes: Iterable[Mapping[str, t.Any]], config: Mapping[str, t.Any]) -> list[Json]:
-    """Patches, by node."""
+    """Return a patch for each node with such labels."""
     prefix = config.get("label_prefix") or "cohdi.io"
     models = [row["k8s-device-name"] for row in config.get("device_info") or ()]
     names = {f"{prefix}/{name}" for name in ("fabric", *models)}
@@ -57,14 +57,14 @@ def without_fabric_labels(nodes: Iterable[Mapping[str, t.Any]], config: Mapping[
 
 
 def patch(node: Mapping[str, t.Any], names: Iterable[str]) -> Json:
-    """One node without some labels."""
+    """Return the patch that removes labels from one node."""
     labels = dict.fromkeys(sorted(names))
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node["metadata"]["name"], "labels": labels}}
 
 
 class FilterModule:
-    """What Ansible asks a filter plugin for."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., list[Json]]]:
-        """The filter by its name."""
+        """Return the filter by its name."""
         return {"without_fabric_labels": without_fabric_labels}

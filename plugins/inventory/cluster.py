@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nodes of a cluster, joined with the machines of the fabric, as an inventory."""
+"""Inventory of the nodes of a cluster, joined with the machines of the fabric."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class InventoryModule(HostsPlugin):
     ENDINGS = ("cluster.yml", "cluster.yaml")
 
     def hosts(self) -> list[Host]:
-        """One host per node; cluster and fabric are asked at the same time."""
+        """Return a host for each node. Read cluster and fabric in parallel."""
         login = {name: self.option(f"kubernetes_{name}") for name in module_base.LOGIN_OPTIONS}
         client = module_base.cluster({**options(self, module_base.API_SERVER_OPTIONS), **login})
         with ThreadPoolExecutor(5) as pool:
@@ -106,7 +106,7 @@ class InventoryModule(HostsPlugin):
 
 
 def _all(client: Client, kind: ApiResource) -> list[Object]:
-    """All objects of a kind; CoHDI's need not be served."""
+    """Return all objects of a kind, or none for CoHDI's kind if it is not served."""
     try:
         return client.list(kind).items
     except NotServed:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machines of a composable fabric as an inventory."""
+"""Inventory of the machines of a composable fabric."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class InventoryModule(HostsPlugin):
     ENDINGS = ("fabric.yml", "fabric.yaml")
 
     def hosts(self) -> list[Host]:
-        """One host per machine."""
+        """Return a host for each machine."""
         with closing(module_base.fabric(options(self, module_base.FABRIC_OPTIONS))) as fabric:
             machines, free, problems = listing.look(fabric, tuple(self.option("models")))
         for place, problem in problems.items():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Logs in at a CDI Manager once, as the controllers will, before they are installed."""
+"""Log in to a CDI Manager once, as the controllers will, before they are installed."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from ..module_utils.fabric.config import FabricConfig
 from ..module_utils.fabric.connect import connect
 from ..module_utils.fabric.errors import FabricError, Unavailable, Uncertain
 
-# Files of the pod, which credentials bring.
+# Files that the credentials bring into the pod.
 IN_THE_POD = ("credentials_dir", "ca_path", "client_cert_path", "client_key_path")
-# Options by the keys of the Secret. Its other keys are files for others.
+# Options by the keys of the Secret. Other keys of the Secret are files.
 IN_THE_SECRET = {"username": "username", "password": "password", "realm": "realm", "client_id": "client_id",
                  "client_secret": "client_secret", "certificate": "ca_pem"}
 
@@ -61,13 +61,16 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[Mapping[str, t.Any]], variables: t.Any = None,
             **kwargs: t.Any) -> list[dict[str, t.Any]]:
-        """Return what is wrong, or who answered."""
+        """Return the problem, or the endpoint that answered."""
         fabric, credentials = terms
         return [login(fabric, credentials)]
 
 
 def login(fabric: Mapping[str, t.Any], credentials: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return what is wrong with the connection ``fabric`` and its ``credentials``, or who answered."""
+    """Log in with the connection ``fabric`` and its ``credentials``.
+
+    Return the problem, or the endpoint that answered.
+    """
     options = {name: value for name, value in fabric.items() if name not in IN_THE_POD}
     options.update({IN_THE_SECRET[name]: value for name, value in credentials.items() if name in IN_THE_SECRET})
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gives playbooks the list of what an air-gapped mirror must hold."""
+"""List the images and charts that an air-gapped mirror must have."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LookupModule(LookupBase):
     """The lookup plugin."""
 
     def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[t.Any]:
-        """The list."""
+        """Return the list."""
         versions, mirror = matrix(), str(kwargs.get("mirror") or "")
         roles = [str(term) for term in terms] or sorted(versions["images"])
         unknown = sorted(set(roles) - set(versions["images"]))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gives roles and playbooks the version matrix."""
+"""Look up values in the version matrix."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from ansible.plugins.lookup import LookupBase
 from ansible_collections.composable.infra.plugins.plugin_utils.stack import matrix
 
 
-class LookupModule(LookupBase):  # the name that Ansible looks for
+class LookupModule(LookupBase):  # Ansible needs this name.
     """The lookup plugin."""
 
     def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[t.Any]:
-        """What is at each path."""
+        """Return the value at each path."""
         try:
             return [matrix.lookup(str(term)) for term in terms]
         except matrix.UnknownPath as error:

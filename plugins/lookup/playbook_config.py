@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gives playbooks the configuration that a variable or a file holds, or the reason why there is none."""
+"""Read the configuration from a variable or a file, or return the problem."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def read(given: Mapping[str, t.Any], environment: Mapping[str, str]) -> Mapping[
 
 
 def mapping(data: object, where: str) -> Mapping[str, t.Any]:
-    """Return a configuration that may come as YAML text. `where` begins the message of Unreadable."""
+    """Return a configuration, which may be YAML text, as a mapping.
+
+    `where` begins the message of Unreadable.
+    """
     try:
         found = yaml.safe_load(data) if isinstance(data, str) else data
     except yaml.YAMLError as error:

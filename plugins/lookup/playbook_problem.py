@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds misspelt variables of a playbook of this collection before it does anything."""
+"""Find misspelled variables of a playbook of this collection before it does anything."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LookupModule(LookupBase):
     """The lookup plugin."""
 
     def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        """Return the sentence, or an empty text."""
+        """Return a sentence about the problem, or an empty text."""
         (playbook,) = terms
         loader: t.Any = self._loader
         table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
@@ -73,9 +73,12 @@ class LookupModule(LookupBase):
 
 
 def problem(playbook: str, given: Mapping[str, t.Any], table: Mapping[str, t.Any]) -> str:
-    """Return one sentence about the variables ``given`` to a playbook, by the table of arguments."""
+    """Return a sentence about a wrong variable in ``given``, by the table of arguments.
+
+    Return an empty text if all are right.
+    """
     known = {PREFIX + name: option for name, option in table["variables"].items()}
-    # AWX hands the statistics of a job to the next job of its workflow as extra variables.
+    # AWX passes the statistics of a job to the next job of its workflow as extra variables.
     set_by_us = {PREFIX + name for name in table["inventory"]} | {
         name for each in table["playbooks"].values() for name in each.get("returns", ())}
     for name, value in given.items():
@@ -90,7 +93,7 @@ def problem(playbook: str, given: Mapping[str, t.Any], table: Mapping[str, t.Any
 
 
 def advice(name: str, playbook: str, table: Mapping[str, t.Any]) -> str:
-    """Return which variable may be meant."""
+    """Return the variable that may be meant, or the variables of the playbook."""
     close = difflib.get_close_matches(name[len(PREFIX):], table["variables"], n=1)
     if close:
         return f"Did you mean {PREFIX}{close[0]}?"
@@ -105,7 +108,7 @@ def takes(playbook: str, table: Mapping[str, t.Any]) -> list[str]:
 
 
 def not_allowed(value: t.Any, choices: list[str] | None) -> list[t.Any]:
-    """Return the values that are none of the choices. A template is judged by who uses it."""
+    """Return the values that are not among the choices. Templates are checked at their use."""
     if choices is None:
         return []
     values = value if isinstance(value, list) else [value]

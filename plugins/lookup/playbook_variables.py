@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gives playbooks their variables, under the names of today or those from before."""
+"""Return the variables of a playbook by their present or former names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LookupModule(LookupBase):
     """The lookup plugin."""
 
     def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[t.Any]:
-        """The variables that were given."""
+        """Return the variables that are set."""
         given: Mapping[str, t.Any] = kwargs.get("of") or variables or {}
         was: Mapping[str, str] = kwargs.get("was") or {}
         found: dict[str, t.Any] = {}
@@ -78,14 +78,15 @@ class LookupModule(LookupBase):
         return [{name: resolved(value) if name in PATHS else value for name, value in found.items()}]
 
     def deprecate(self, old: str, new: str) -> None:
-        """Say once that a variable has another name now."""
+        """Warn that a variable has a new name."""
         said = f"The variable {old} is now called {new}."
         self._display.deprecated(said, version="2.0.0", collection_name="composable.infra")
 
 
 def resolved(path: t.Any) -> t.Any:
-    """Return an absolute path. Ansible begins a relative one beside the playbook, within the installed collection.
+    """Return an absolute path.
 
-    Return anything but a text as it is, such as a kubeconfig as a mapping.
+    Ansible resolves a relative path beside the playbook, in the installed collection. Return other
+    values than texts unchanged, such as a kubeconfig as a mapping.
     """
     return unfrackpath(str(path), follow=False) if isinstance(path, str) and path else path

@@ -89,8 +89,7 @@ def _whole(name: str, value: t.Any) -> int:
 
 
 def connection(args: Mapping[str, t.Any], environ: Mapping[str, str]) -> Connection:
-    """Connect by the arguments, then kubernetes.core's variables, then a kubeconfig's usual places.
-    """
+    """Connect by arguments, then kubernetes.core's variables, then the usual kubeconfig."""
     kubeconfig = args.get("kubeconfig") or environ.get("K8S_AUTH_KUBECONFIG", "").strip() or None
     context = args.get("context") or environ.get("K8S_AUTH_CONTEXT", "").strip() or None
     given = ConnectionOptions.of(args, {} if args.get("kubeconfig") else environ)

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The word that the scheduler waits for, given by hand."""
+"""Set a binding condition, for which the scheduler waits, on the devices of a claim."""
 
 from __future__ import annotations
 
@@ -135,10 +135,11 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(module: module_base.TaskContext) -> dict[str, t.Any]:
-    """Set the condition on those of the claim's devices that do not have it yet (KEP-5007).
+    """Set the condition on the claim's devices that do not have it yet (KEP-5007).
 
-    Returns ``changed``, ``devices`` (each with its conditions by type) and ``diff``. Raises BadConfiguration for a
-    device or condition that the claim's allocation does not have, Conflict when the claim has changed, else ApiError.
+    Return ``changed``, ``devices`` (each with its conditions by type) and ``diff``. Raise
+    BadConfiguration for a device or condition that is not in the claim's allocation, Conflict if
+    the claim has changed, else ApiError.
     """
     params = module.params
     applier = ObjectApplier(module_base.cluster(params), CLAIMS, module.check_mode)
@@ -155,7 +156,10 @@ def work(module: module_base.TaskContext) -> dict[str, t.Any]:
 
 
 def _todo(claim: Object, params: Mapping[str, t.Any]) -> set[str]:
-    """Names of the devices that lack the condition. Raises BadConfiguration for what the claim does not have."""
+    """Return the devices that lack the condition.
+
+    Raise BadConfiguration for a device or condition that the claim does not have.
+    """
     bound = claims.binding_results(claim)
     wanted = set(params["devices"] or (r["device"] for r in bound))
     if unknown := sorted(wanted - {r["device"] for r in bound}):
@@ -179,7 +183,7 @@ def _rows(claim: Object) -> list[Object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module_base.main(SPEC, work)
 
 

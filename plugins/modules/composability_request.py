@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many devices of a model a node shall have, as an object of the cluster."""
+"""Set the wanted number of devices of a model on a node, as an object of the cluster."""
 
 from __future__ import annotations
 
@@ -164,10 +164,11 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(module: module_base.TaskContext) -> dict[str, t.Any]:
-    """Create, change or delete one ComposabilityRequest, and wait for it where ``wait`` says so.
+    """Create, change or delete one ComposabilityRequest. With ``wait``, wait for the result.
 
-    Returns ``changed``, ``request`` (empty when it is gone) and ``diff`` of spec and labels. Raises BadConfiguration
-    for options that exclude each other, NotReached when the wait of ``wait_timeout`` seconds is too short, or ApiError.
+    Return ``changed``, ``request`` (empty if it is gone) and ``diff`` of spec and labels. Raise
+    BadConfiguration for options that exclude each other, NotReached after ``wait_timeout`` seconds,
+    or ApiError.
     """
     params, name = module.params, module.params["name"]
     requests = ObjectApplier(module_base.cluster(params), COMPOSABILITY_REQUESTS, module.check_mode)
@@ -196,7 +197,10 @@ def _have(requests: ObjectApplier, params: Mapping[str, t.Any]) -> Change:
 
 
 def _texts(option: str, given: Mapping[str, t.Any]) -> dict[str, str | None]:
-    """YAML reads 1, 0.5 and yes as no texts; which text was meant is not guessed. Raises BadConfiguration."""
+    """Return the texts. Raise BadConfiguration for other values.
+
+    YAML reads 1, 0.5 and yes as other types, and the intended text is unknown.
+    """
     for key, value in given.items():
         if value is not None and not isinstance(value, str):
             raise BadConfiguration(f"{option}.{key}", value, "it must be a text, or null; quote it")
@@ -222,7 +226,7 @@ def _told(obj: Object | None) -> str:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module_base.main(SPEC, work)
 
 

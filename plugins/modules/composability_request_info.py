@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which devices nodes shall have, and which they got, as objects of the cluster."""
+"""Return the wanted and the attached devices of nodes, from objects of the cluster."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(task: module_base.TaskContext) -> dict[str, t.Any]:
-    """List the requests that were asked for and what belongs to them; nothing is written. Raises ApiError."""
+    """List the selected requests and their resources. Write nothing. Raise ApiError."""
     params = task.params
     with closing(module_base.cluster(params)) as client:
         selector = ",".join(params["label_selectors"]) or None
@@ -170,7 +170,7 @@ def _plain(found: t.Iterable[Object]) -> list[Object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module_base.main(SPEC, work)
 
 

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fabric's free devices as the scheduler sees them."""
+"""Publish the free devices of the fabric to the scheduler."""
 
 from __future__ import annotations
 

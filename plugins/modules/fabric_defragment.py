@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which idle devices are to leave their nodes so that a large ask fits, as a proposal that somebody releases."""
+"""Propose which idle devices to detach for a large request, and carry out the proposal."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the planners would do if something were other than it was captured."""
+"""Compare the planners' decisions for a capture with those for a changed capture."""
 
 from __future__ import annotations
 
@@ -531,8 +531,10 @@ ROOM_OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"t
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Ask the planners twice. Reads the file and nothing else. Raises BadCapture, BadChange or
-    BadAsk."""
+    """Run the planners for the capture and for the changed capture.
+
+    Read only the file. Raise BadCapture, BadChange or BadAsk.
+    """
     found = capture_file.read(module.params["capture"])
     after = changed(found, module.params["changes"])
     result = {"changed": False, "taken": found.taken, **Comparison(answer(found), answer(after)).as_result()}
@@ -545,7 +547,7 @@ def work(module: AnsibleModule) -> dict[str, object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     options = {"capture": {"type": "path", "required": True},
                "changes": {"type": "list", "elements": "dict", "default": [], "options": CHANGE_OPTIONS},
                "make_room": {"type": "dict", "options": ROOM_OPTIONS, "required_one_of": [("claim", "model")],

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel parameters merged into what a host has, and taken out again."""
+"""Merge kernel parameters into those of a host, and remove them again."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Task:
         self.backup_file = ""
 
     def work(self) -> dict[str, t.Any]:
-        """Merge or take out. Returns the module's result; raises Unreadable."""
+        """Add or remove the parameters. Return the result of the module. Raise Unreadable."""
         before = self.loader.read()
         present = self.module.params["state"] == "present"
         result = self._present(before) if present else self._absent(before)
@@ -202,7 +202,7 @@ class Task:
         self.loader.write(before, after)
 
     def _write(self, path: Path, text: str) -> None:
-        """The old file or the new one, nothing in between."""
+        """Replace a file atomically."""
         handle, new = tempfile.mkstemp(dir=self.module.tmpdir)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -210,7 +210,7 @@ class Task:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module = AnsibleModule(**SPEC)
     try:
         result = Task(module).work()

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices made usable on a node, and removed from it."""
+"""Bring up devices on a node, and remove them from the node."""
 
 from __future__ import annotations
 
@@ -306,11 +306,11 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 class BadOption(Exception):
-    """An option has a value that is not allowed; the message names option, value and what is allowed."""
+    """An option has a wrong value. The message names option, value and allowed values."""
 
 
 class Task:
-    """One task: ``params`` are the module's options, ``evidence`` is what was noted last."""
+    """One task. ``params`` are the module's options, ``evidence`` is the last evidence."""
 
     def __init__(self, params: Mapping[str, t.Any], check_mode: bool) -> None:
         self.params, self.check_mode = params, check_mode
@@ -333,9 +333,9 @@ class Task:
         return found
 
     def work(self) -> dict[str, t.Any]:
-        """Do as ``state`` says. Returns the module's result.
+        """Change the device to ``state``. Return the result of the module.
 
-        Raises NodeTrouble, NotProven, UnknownDevice, machine.OtherMachine or machine.Busy.
+        Raise NodeTrouble, NotProven, UnknownDevice, machine.OtherMachine or machine.Busy.
         """
         machine.check(self.host.root, self.params.get("node") or "", self.params.get("system_uuid") or "")
         if self.check_mode:
@@ -393,7 +393,8 @@ class Task:
         before = self.evidence or Evidence(PREPARING, self.uid, uuid="" if by_address else self.device,
                                            address=found.address if found else "")
         if not before.address:
-            # One that came after its detach was asked for would be pulled while its driver has it.
+            # A device that appears after the request for its detach would be removed while in use
+            # by its driver.
             bus.await_device(self.host.root, before.uuid, self.options.event_patience)
         self.evidence = release(self.host, before, self.options, self._note, lambda: "", self.params.get("known") or ())
         return self._told()
@@ -406,7 +407,7 @@ class Task:
         return {"after": [d for d in pci.devices(self.host.root) if d != found]}
 
     def failed(self, error: Exception) -> dict[str, t.Any]:
-        """What the module returns when it fails."""
+        """Return the result of the module after a failure."""
         try:
             found = pci.find(self.host.root, self.device)
             users = pci.users(self.host.root, found) if found else []
@@ -418,7 +419,7 @@ class Task:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices as the node itself sees them, and whether they are idle."""
+"""Return the devices that the node sees, and whether they are idle."""
 
 from __future__ import annotations
 
@@ -143,13 +143,16 @@ from ansible_collections.composable.infra.plugins.module_utils.node.vendors impo
 
 
 def look(root: Path, device: str | None) -> list[dict[str, t.Any]]:
-    """A row for each device of the node, or for the one that is named. Raises NotProven, UnknownDevice."""
+    """Return a row for each device of the node, or for the named device.
+
+    Raise NotProven, UnknownDevice.
+    """
     found = [pci.need(root, device)] if device else pci.devices(root)
     return [dict(asdict(one), **_use(Host(root), one)) for one in found]
 
 
 def _use(host: Host, device: pci.PciDevice) -> dict[str, t.Any]:
-    """Whether the device is idle, and else who has it open and why it does not count as idle."""
+    """Return whether the device is idle, and otherwise its users and the reason."""
     vendor = vendor_of(device.vendor, device.pci_class)
     if vendor.idle_by != DEVICE_FILES:
         return {"idle": None, "users": [], "why": f"whether a device of {vendor.name} is in use shows only when it is "
@@ -166,7 +169,7 @@ def _use(host: Host, device: pci.PciDevice) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module = AnsibleModule(argument_spec={"device": {"type": "str"}, "root": {"type": "path", "default": "/"}},
                            supports_check_mode=True)
     try:

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A namespace that is removed only by those who made it, and only when nobody else has anything in it."""
+"""Create a namespace, or remove it if this collection created it and it is empty."""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ SPEC: dict[str, t.Any] = {
 
 
 def work(module: module_base.TaskContext) -> dict[str, t.Any]:
-    """Have the namespace, or remove it if it is ours and empty.
+    """Create the namespace, or remove it if it is ours and empty.
 
-    Returns ``changed``, ``namespace``, ``left`` and ``diff``, and ``msg`` when it stays. Raises
-    BadConfiguration, NotReached when a wait ends too soon, else ApiError.
+    Return ``changed``, ``namespace``, ``left`` and ``diff``, and ``msg`` if it stays. Raise
+    BadConfiguration, NotReached after a wait without success, else ApiError.
     """
     params = module.params
     namespaces = ObjectApplier(module_base.cluster(params), NAMESPACES, module.check_mode)
@@ -184,7 +184,7 @@ def _have_not(namespaces: ObjectApplier, params: Mapping[str, t.Any], own: Own) 
 
 
 def _reasons(namespaces: ObjectApplier, before: Object, own: Own) -> tuple[list[str], str]:
-    """What is left in the namespace, and in words why it has to stay."""
+    """Return the objects left in the namespace, and a sentence if it has to stay."""
     if (before["metadata"].get("labels") or {}).get(MANAGED_BY) != OWNER:
         return [], f"it has no label {MANAGED_BY}={OWNER}, so somebody else has made it"
     left = NamespaceContents(namespaces.client).left(before["metadata"]["name"], own)
@@ -204,7 +204,7 @@ def _leaving(obj: Object | None) -> bool:
 
 
 def _conditions(obj: Object | None) -> str:
-    """What the namespace controller says that it waits for."""
+    """Return the conditions for which the namespace controller waits."""
     conditions = ((obj or {}).get("status") or {}).get("conditions") or []
     told = [str(c.get("message")) for c in conditions if c.get("status") == "True" and c.get("message")]
     return "; ".join(told) or "it is still being deleted"
@@ -219,7 +219,7 @@ def _shown(obj: Object) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     module_base.main(SPEC, work)
 
 

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the cluster's GPU stack looks like."""
+"""Return the state of the cluster's GPU stack."""
 
 from __future__ import annotations
 
@@ -191,10 +191,10 @@ from ansible_collections.composable.infra.plugins.module_utils.stack.reader impo
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Read what the cluster's GPU stack looks like; nothing is written.
+    """Read the state of the cluster's GPU stack. Write nothing.
 
-    Returns ``stack``, whose ``problems`` name what could not be read. Raises ApiError when the API server does not
-    answer at all, BadKubeconfig for an unusable connection.
+    Return ``stack``. Its ``problems`` name the resources that could not be read. Raise ApiError if
+    the API server does not answer at all, and BadKubeconfig for an invalid connection.
     """
     client = engine_module.cluster(module.params)
     try:
@@ -204,7 +204,7 @@ def work(module: AnsibleModule) -> dict[str, object]:
 
 
 def main() -> None:
-    """Entry of the module."""
+    """Run the module."""
     engine_module.run(engine_module.ConnectedModule(engine_module.CLUSTER_OPTIONS, supports_check_mode=True), work)
 
 

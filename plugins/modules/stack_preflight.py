@@ -2,7 +2,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What would prevent a GPU stack from working."""
+"""Find the problems that would prevent a GPU stack from working."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ SPEC: dict[str, t.Any] = {
 
 
 def main() -> None:
-    """The options only: the action plugin of this name does the work."""
+    """Define the options only. The action plugin of this name does the work."""
     AnsibleModule(**SPEC).fail_json(msg="stack_preflight works by its action plugin only")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes of a cluster joined with the machines they run on, as hosts: variables and groups. Pure."""
+"""Join nodes of a cluster with their machines into hosts with variables and groups. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .hosts import Host, Json, group
 
 @dataclass(slots=True)
 class Cluster:
-    """Raw objects of a cluster, and the fabric where one was asked."""
+    """Raw objects of a cluster, and the fabric's inventory if it was read."""
 
     nodes: list[Json]
     claims: list[Json] = field(default_factory=list)
@@ -31,13 +31,13 @@ class Cluster:
 
 
 def node_hosts(cluster: Cluster) -> list[Host]:
-    """One host per node, by name."""
+    """Return a host for each node, sorted by name."""
     known = _Known(cluster)
     return [known.host(node) for node in sorted(cluster.nodes, key=lambda n: str(n["metadata"]["name"]))]
 
 
 class _Known:
-    """What is looked up for each node, put in order once."""
+    """Lookup tables of all nodes, made once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -73,7 +73,7 @@ class _Known:
         return Host(name, variables | ({"ansible_host": address} if address else {}), _groups(variables))
 
     def _attached(self, name: str, machine: str | None) -> Iterable[Device]:
-        """What the CDI Manager shows on the machine; without one, what ComposableResources say of the node."""
+        """Return the machine's devices, or without a CDI Manager its ComposableResources'."""
         if self.cluster.snapshot is not None:
             shown = self.cluster.snapshot.machines.get(machine or "")
             return shown.devices if shown else ()
@@ -102,7 +102,7 @@ def _pool_devices(raw: Json) -> list[str]:
 
 
 def _claim(raw: Json, keeps: bool) -> Json:
-    """``keeps``: it was given devices that it keeps as the pool's."""
+    """Return a claim. ``keeps`` means that it keeps devices of the pool (handover direct)."""
     binding = claims.binding_results(raw)
     state = claim_phase(raw) if binding else "bound"
     handover = "" if not binding else DIRECT if keeps or state == READY else RESCHEDULE

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far each node is on its way from one DRA driver to another, and what of the cluster is in the way of all."""
+"""Progress of each node from one DRA driver to another, and problems that concern all nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from ..module_utils.planning.scheduling.filters.node_affinity import filter_node
 from ..module_utils.planning.settings import Settings
 
 MARK: t.Final = "composable.infra/moving-driver"
-"""Annotation of a node that is being moved: whether it was cordoned before (``kept``) or for the move (``opened``)."""
+"""Annotation of a node during the move: it was cordoned before (``kept``) or for the move
+(``opened``).
+"""
 AGENT: t.Final = {"app.kubernetes.io/name": "composable-infra", "app.kubernetes.io/component": "node-agent"}
 Json = dict[str, t.Any]
 
@@ -35,10 +37,14 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class NodeMove:
-    """One node. ``label``: the driver that its label names; ``others``: drivers to leave that show devices of it;
-    ``users``: claims with a device of such a driver there; ``missing``: attached devices that the new driver does not
-    show yet; ``adopt``: it has that driver already and only the label is missing; ``mark``: see MARK; ``done``: nothing
-    is left to do."""
+    """The progress of one node.
+
+    ``label`` is the driver in its label. ``others`` are the former drivers that still show devices
+    of the node. ``users`` are the claims with a device of such a driver. ``missing`` are attached
+    devices that the new driver does not show yet. ``adopt`` means that the node already has the
+    driver and lacks only the label. ``mark`` is the value of MARK. ``done`` means that nothing is
+    left to do.
+    """
 
     name: str
     label: str
@@ -52,7 +58,7 @@ class NodeMove:
 
     @property
     def sentence(self) -> str:
-        """What it waits for."""
+        """A sentence about the condition for which the node waits."""
         if self.done:
             return f"node {self.name} is done"
         if self.users:
@@ -63,14 +69,18 @@ class NodeMove:
         return f"node {self.name}: {'; '.join(filter(None, parts)) or 'ready to be moved'}"
 
     def row(self) -> Json:
-        """As a playbook reads it."""
+        """Return the row for a playbook."""
         lists = {name: [*value] for name, value in asdict(self).items() if isinstance(value, tuple)}
         return {**asdict(self), **lists, "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """``drivers``: all of the models that have ``to``; ``without_label``: nodes without the label have ``to``."""
+    """A move to a driver.
+
+    ``drivers`` are all drivers of the models that have ``to``. ``without_label`` means that nodes
+    without the label have ``to``.
+    """
 
     to: str
     drivers: tuple[str, ...]
@@ -78,7 +88,7 @@ class Way:
 
 
 def way(settings: Settings, to: str) -> Way:
-    """Raises ValueError where a model cannot be moved."""
+    """Return the move to a driver. Raise ValueError if a model cannot be moved."""
     moving = {driver for model in settings.models if to in model.drivers for driver in model.drivers}
     if not moving:
         raise ValueError(f"no row of device_info has the driver {to}; add it to other-driver-names of each model that "
@@ -91,7 +101,7 @@ def way(settings: Settings, to: str) -> Way:
 
 
 def moves(found: Objects, wanted: Way, names: Sequence[str]) -> list[NodeMove]:
-    """The nodes of these names, in that order."""
+    """Return the progress of the nodes with these names, in this order."""
     by_name = {raw["metadata"]["name"]: raw for raw in found.nodes}
     return [_move(by_name[name], found, wanted) for name in names if name in by_name]
 
@@ -114,14 +124,17 @@ def _move(raw: Json, found: Objects, wanted: Way) -> NodeMove:
 
 
 def _users(items: Sequence[Json], node: str, drivers: Sequence[str]) -> Iterator[str]:
-    """Claims that have a device of one of the drivers on the node."""
+    """Yield the claims with a device of one of the drivers on the node."""
     for claim in items:
         if claims.node(claim) == node and any(result["driver"] in drivers for result in claims.results(claim)):
             yield f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
 
 
 def _missing(resources: Sequence[Json], node: str, shown: Sequence[Json]) -> Iterator[str]:
-    """UUIDs of devices that are attached for good and that these slices do not show. A pool device is shown by none."""
+    """Yield the UUIDs of attached devices that these slices do not show.
+
+    Leave out pool devices, which no slice of a node shows.
+    """
     for raw in resources:
         uuid, leaves = (raw.get("status") or {}).get("device_id"), raw["metadata"].get("deletionTimestamp")
         meant = raw["spec"]["target_node"] == node and not (leaves or cohdi.annotation(raw, cohdi.POOL_DEVICE))
@@ -130,7 +143,7 @@ def _missing(resources: Sequence[Json], node: str, shown: Sequence[Json]) -> Ite
 
 
 def problems(found: Objects, wanted: Way, names: Sequence[str]) -> list[str]:
-    """What keeps the nodes of these names from being moved, a sentence each."""
+    """Return a sentence for each problem that prevents the move of these nodes."""
     by_name = {raw["metadata"]["name"]: raw for raw in found.nodes}
     said = [f"the cluster has no node {name}" for name in names if name not in by_name]
     here = [by_name[name] for name in names if name in by_name]
@@ -154,7 +167,7 @@ def _of_agents(found: Objects, driver: str) -> Iterator[str]:
 
 
 def _of_plugins(found: Objects, wanted: Way, nodes: Sequence[Json]) -> Iterator[str]:
-    """A vendor's plugin has to leave by the label, and to come back by it; others of its DaemonSets are elsewhere."""
+    """Yield the vendor plugins that the label does not move away or back."""
     for own in wanted.drivers:
         plugins = [item for item in found.daemon_sets if _is_of(item, own)]
         if own == wanted.to:
@@ -167,7 +180,7 @@ def _of_plugins(found: Objects, wanted: Way, nodes: Sequence[Json]) -> Iterator[
 
 
 def _is_of(item: Json, driver: str) -> bool:
-    """Whether a DaemonSet runs the plugin of a vendor's driver."""
+    """Return whether a DaemonSet runs the plugin of a vendor's driver."""
     return any(labels.items() <= _labels(item).items()
                for vendor in VENDORS if vendor.dra_driver == driver for labels in vendor.plugin_selectors)
 
@@ -179,7 +192,7 @@ def _told(item: Json, driver: str, verb: str, nodes: Sequence[Json]) -> str:
 
 
 def _runs_on(item: Json, node: Json, label: str) -> bool:
-    """Whether the pods would be on the node if its label were this."""
+    """Return whether the node would have the pods with this value of the label."""
     labels = {**(node["metadata"].get("labels") or {}), DRIVER_LABEL: label}
     return not filter_node_affinity(_pod(item), node["metadata"]["name"], labels)
 
@@ -189,6 +202,6 @@ def _pod(item: Json) -> Json:
 
 
 def _labels(item: Json) -> Mapping[str, str]:
-    # Ansible's own mappings have items that cannot be compared
+    # Ansible's own mappings have items that cannot be compared.
     labels = (item["spec"]["template"].get("metadata") or {}).get("labels") or {}
     return {str(name): str(value) for name, value in labels.items()}

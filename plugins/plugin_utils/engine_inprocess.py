@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine's work within Ansible's own process, for configurations with a driver of another collection.
+"""Run the engine in Ansible's own process, for a driver of another collection.
 
-Ansible packs with a module only what it imports, and our modules cannot import that driver. Ansible's own process finds
-every installed collection. With our own drivers the module is run, in a process that ends with the task.
+Ansible packs with a module only the files that it imports, and our modules cannot import that
+driver. Ansible's own process finds every installed collection. With our own drivers the module runs
+in a process that ends with the task.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class EngineInProcess(InProcess):
         return super()._needs_a_process(task_vars) or not collection_of(self._manager())
 
     def _manager(self) -> object:
-        """The CDI Manager of the configuration. Where it cannot be read, the module says why."""
+        """Return the CDI Manager of the configuration. The module reports read errors."""
         args = self._task.args
         try:
             data = args["config"] if "config" in args else loaded(_path(args.get("config_path")))
@@ -46,6 +47,6 @@ class EngineInProcess(InProcess):
 
 
 def _path(given: object) -> str:
-    """Path of the configuration file. Raises AnsibleFallbackNotFound."""
+    """Return the path of the configuration file. Raise AnsibleFallbackNotFound."""
     found = given or environment_value(*CONFIG_OPTIONS["config_path"]["fallback"][1])
     return str(unfrackpath(str(found), follow=False))

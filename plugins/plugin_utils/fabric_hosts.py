@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Machines of a fabric as hosts: variables and groups. Pure."""
+"""Convert machines of a fabric into hosts with variables and groups. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 
 from .hosts import Host, Json, group, unique_names
 
-# What a host says of a device unless it is told otherwise; machine and fabric are the host's own.
+# Default fields of a host's devices. Machine and fabric are fields of the host.
 DEVICE_FIELDS = ("uid", "model", "kind", "state", "health", "serial", "size")
-# The worst comes first.
+# The worst health is first.
 HEALTHS = ("Critical", "Warning", "Unknown", "OK")
 FreeKey = tuple[str, int | None]
 
 
 def health(devices: Iterable[Device]) -> str:
-    """The worst health of the devices, OK without any."""
+    """Return the worst health of the devices, or OK without devices."""
     found = {d.health for d in devices}
     return next((h for h in HEALTHS if h in found), "OK")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """``bmc``: addresses by uid or name; ``fields``: of each device, None for all that have a value."""
+    """Settings. ``bmc`` are addresses by uid or name.
+
+    ``fields`` are those of each device, or None for all fields with a value.
+    """
 
     bmc: Mapping[str, str]
     by_uid: bool = False
@@ -35,7 +38,7 @@ class Wanted:
 
 
 def machine_hosts(machines: Iterable[Machine], free: Mapping[FreeKey, int], wanted: Wanted) -> list[Host]:
-    """One host per machine. ``free`` counts devices by model and fabric."""
+    """Return a host for each machine. ``free`` counts devices by model and fabric."""
     found = sorted(machines, key=lambda m: (m.name, m.uid))
     names = {m.uid: m.uid for m in found} if wanted.by_uid else unique_names((m.uid, m.name) for m in found)
     capacity: dict[int | None, dict[str, int]] = {}
@@ -46,7 +49,7 @@ def machine_hosts(machines: Iterable[Machine], free: Mapping[FreeKey, int], want
 
 
 def variables(machine: Machine, free: Mapping[str, int], wanted: Wanted) -> Json:
-    """What is known of a machine; ``free``: what could be attached to it, by model."""
+    """Return the variables of a machine. ``free`` counts the attachable devices by model."""
     found: Json = {
         "composable_machine": machine.uid, "composable_name": machine.name, "composable_fabric": machine.fabric,
         "composable_health": health(machine.devices), "composable_free": dict(free),
@@ -62,7 +65,7 @@ def _device(device: Device, fields: tuple[str, ...] | None) -> Json:
 
 
 def groups(machine: Machine, free: Mapping[str, int]) -> list[str]:
-    """The groups that every inventory of a fabric has."""
+    """Return the groups that every inventory of a fabric has."""
     found = [_fabric_group(machine), "has_devices" if machine.devices else "without_devices"]
     found += sorted({group("model", d.model) for d in machine.devices if d.model})
     found += sorted(group("free", model) for model, count in free.items() if count > 0)

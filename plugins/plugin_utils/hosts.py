@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What both inventories share: hosts with variables and groups as plain data, and how they get into an inventory."""
+"""Common parts of both inventories: hosts as plain data, and how they enter an inventory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from ansible_collections.composable.infra.plugins.module_utils.module_base impor
 
 try:
     from ansible.template import trust_as_template
-except ImportError:  # ansible-core before 2.19, where every text may be a template unless it is marked as unsafe
+# In ansible-core before 2.19, every text may be a template unless it is marked as unsafe.
+except ImportError:
     from ansible.utils.unsafe_proxy import wrap_var
 
     def _mark(text: str, plain: bool) -> str:
@@ -37,7 +38,7 @@ Json = dict[str, t.Any]
 
 @dataclass(slots=True)
 class Host:
-    """One host, as it is kept in the cache."""
+    """One host, as in the cache."""
 
     name: str
     variables: Json
@@ -45,7 +46,7 @@ class Host:
 
 
 def unique_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Inventory names by uid: the name, or name and uid where several have it."""
+    """Return inventory names by uid: the name, or name and uid if several have the name."""
     found = list(pairs)
     times: dict[str, int] = {}
     for _uid, name in found:
@@ -53,22 +54,22 @@ def unique_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {uid: name if times[name] == 1 else f"{name}-{uid}" for uid, name in found}
 
 
-# Without braces, brackets, quotes, percent and number signs a text can be no template, whatever starts one.
+# Without braces, brackets, quotes, percent and number signs a text cannot be a template.
 _PLAIN: t.Final = re.compile(r"[\w .:/@+-]*")
 
 
 class Plain:
-    """Marks texts so that only those are safe for templates that can be no template.
+    """Marks texts that cannot be a template as safe for templates.
 
-    ``ansible-inventory --list`` prints a text without that mark as a mapping that says so, which takes four times as
-    long. A text that could be a template is never marked. Equal texts become one.
+    ``ansible-inventory --list`` prints a text without that mark as a mapping, which takes four
+    times as long. A text that could be a template is never marked. Equal texts share one object.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def copy(self, value: t.Any) -> t.Any:
-        """The value with its texts marked; what was given stays as it is."""
+        """Return a copy of the value with marked texts."""
         kind = type(value)
         if kind is str:
             return self._known.get(value) or self._text(value)
@@ -81,9 +82,10 @@ class Plain:
 
 
 def unset_blank(definitions: Mapping[str, Json]) -> None:
-    """Unset the options' variables that are blank: Ansible would take such a value, and refuse it as a choice.
+    """Unset blank variables of the options.
 
-    AWX sets every variable of a credential type, to nothing where its field was left empty.
+    Ansible would use such a value, and refuse it as a choice. AWX sets every variable of a
+    credential type, and sets it to an empty text if its field is empty.
     """
     for definition in definitions.values():
         for variable in definition.get("env") or ():
@@ -116,12 +118,15 @@ def _as_arguments(definitions: Mapping[str, Json]) -> dict[str, Json]:
             for name, definition in definitions.items()}
 
 
-# Options whose texts Ansible evaluates for each host.
+# Options with texts that Ansible evaluates for each host.
 EVALUATED: t.Final = ("compose", "groups", "keyed_groups")
 
 
 def refuse_templates(given: Mapping[str, t.Any]) -> None:
-    """Raise AnsibleParserError for an option that is a template: its text would be sent as it stands, as a password."""
+    """Raise AnsibleParserError for an option that is a template.
+
+    Its text would be sent unchanged, for example as a password.
+    """
     for name, value in given.items():
         if name not in EVALUATED and isinstance(value, str) and ("{{" in value or "{%" in value):
             raise AnsibleParserError(f"{name}: a template is not evaluated in an inventory file; give the value, "
@@ -129,21 +134,21 @@ def refuse_templates(given: Mapping[str, t.Any]) -> None:
 
 
 class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
-    """Base of the inventory plugins; each says which files are its own and what the hosts are."""
+    """Base of the inventory plugins. Each has the endings of its files and its hosts."""
 
     ENDINGS: t.ClassVar[tuple[str, ...]] = ()
 
     def hosts(self) -> list[Host]:
-        """Ask for the hosts. May raise any of the known errors."""
+        """Read the hosts. May raise any of KNOWN_ERRORS."""
         raise NotImplementedError
 
     def verify_file(self, path: str) -> bool:
-        """Whether a file is for this plugin, by its name."""
+        """Return whether a file is for this plugin, by its name."""
         base: t.Any = super()
         return bool(base.verify_file(path)) and path.endswith(self.ENDINGS)
 
     def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
-        """Fill the inventory, from the cache where it may be used."""
+        """Fill the inventory, from the cache if allowed."""
         super().parse(inventory, loader, path, cache=cache)
         me: t.Any = self
         unset_blank(me.option_definitions)
@@ -156,7 +161,10 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
             self._add(inventory, host, plain)
 
     def _read(self, path: str) -> Mapping[str, t.Any]:
-        """Read the file and the options' variables. Raises AnsibleParserError, which names a variable that is wrong."""
+        """Read the file and the options' variables.
+
+        Raise AnsibleParserError, which names a wrong variable.
+        """
         me: t.Any = self
         try:
             with texts_of_mappings(me.option_definitions) as texts:
@@ -171,7 +179,7 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
             raise
 
     def _refuse_unknown(self, given: Mapping[str, t.Any]) -> None:
-        """Ansible would pass over an option that nobody reads."""
+        """Refuse unknown options, which Ansible would ignore."""
         me: t.Any = self
         known = set(me.option_definitions)
         for name in sorted(set(given) - known):
@@ -180,7 +188,7 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
             raise AnsibleParserError(f"{name}: this option is not known; {hint}")
 
     def option(self, name: str) -> t.Any:
-        """Value of an option."""
+        """Return the value of an option."""
         me: t.Any = self
         return me.get_option(name)
 
@@ -199,8 +207,9 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
     def _add(self, inventory: t.Any, host: Host, plain: Plain) -> None:
         """Put a host into the inventory.
 
-        Variables go straight to the host: InventoryData.set_variable would mark every text in them with its origin,
-        which takes seconds and hundreds of MiB for a large fabric. Texts that are not trusted are no templates.
+        Set variables directly on the host. InventoryData.set_variable would mark every text in them
+        with its origin, which takes seconds and hundreds of MiB for a large fabric. Texts that are
+        not trusted are no templates.
         """
         inventory.add_host(host.name)
         entry = inventory.get_host(host.name)
@@ -214,7 +223,7 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         self._construct(marked)
 
     def _construct(self, host: Host) -> None:
-        """The user's own variables and groups."""
+        """Add the user's own variables and groups."""
         me: t.Any = self
         strict, compose = self.option("strict"), self.option("compose")
         if compose:
@@ -227,7 +236,9 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
                                          fetch_hostvars=bool(compose))
 
     def _compose(self, template: str, variables: Json, *args: t.Any, **more: t.Any) -> t.Any:
-        """The value of an expression; the mere name of a variable needs no template, and templates take the time."""
+        """Return the value of an expression. Skip the slow template if it is only a variable's
+        name.
+        """
         if template in variables and not self.option("use_extra_vars"):
             return variables[template]
         base: t.Any = super()
@@ -235,17 +246,17 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
 
 
 def _handed_over(hosts: list[Host]) -> Iterator[Host]:
-    """One after the other, each forgotten when the next is asked for: a large fabric is not held twice."""
+    """Yield the hosts and drop each one, so that a large fabric is not in memory twice."""
     hosts.reverse()
     while hosts:
         yield hosts.pop()
 
 
 def group(prefix: str, what: object) -> str:
-    """A group's name in the letters that Ansible takes."""
+    """Return the name of a group in the letters that Ansible accepts."""
     return t.cast(str, to_safe_group_name(f"{prefix}_{what}", force=True, silent=True)).lower()
 
 
 def options(plugin: HostsPlugin, names: Iterable[str]) -> Mapping[str, t.Any]:
-    """Values of options as a mapping, as modules have their parameters."""
+    """Return the values of options as a mapping, like the parameters of modules."""
     return {name: plugin.option(name) for name in names}

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A module's work done within Ansible's own process when the connection is local, which spares a process and a copy.
+"""Run a module's work in Ansible's own process for a local connection, without a copy of the
+module.
 
-Only the shell around the work differs. Wherever the task asks for something that only a process of its own can give
-(another host, user, interpreter or environment, or a job in the background), the module itself is run. If the driver of
-the CDI Manager is from another collection, that collection's module of the same name is run: Ansible packs with a
-module only what it imports, and ours cannot import that driver.
+The module itself runs if the task needs its own process, for another host, user, interpreter or
+environment, or in the background. If the driver of the CDI Manager is from another collection, the
+module of the same name in that collection runs. Ansible packs with a module only the files that it
+imports, and our module cannot import that driver.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Json = dict[str, t.Any]
 
 
 class InProcess(ActionBase):
-    """Base of action plugins; each names the ``spec`` and the ``work`` of the module that has its name."""
+    """Base of action plugins. Each has ``spec`` and ``work`` of the module with its name."""
 
     spec: t.ClassVar[Mapping[str, t.Any]]
     work: t.ClassVar[Work]
@@ -44,7 +45,7 @@ class InProcess(ActionBase):
     _supports_async = True
 
     def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
-        """The result of the task."""
+        """Return the result of the task."""
         result: Json = super().run(tmp, task_vars)
         if self._needs_a_process(task_vars or {}):
             module = self._module()
@@ -57,15 +58,15 @@ class InProcess(ActionBase):
         return bool(self._connection.transport != "local" or self._play_context.become or task.async_val or environment)
 
     def _manager(self) -> object:
-        """The CDI Manager that the task names."""
+        """Return the CDI Manager of the task."""
         return self._task.args.get("manager")
 
     def _secrets(self) -> set[str]:
-        """Secrets within arguments that are mappings."""
+        """Return the secrets in arguments that are mappings."""
         return kubeconfig_secrets(self._task.args.get("kubeconfig"))
 
     def _module(self) -> str:
-        """The module for a process of its own: of the driver's collection where the driver is not ours, else ours."""
+        """Return the module for a separate process, in the collection of the driver."""
         collection = collection_of(self._manager())
         action = str(self._task.action)
         return f"{collection}.{action.rpartition('.')[2]}" if collection else action
@@ -76,7 +77,7 @@ class InProcess(ActionBase):
         return bool(self._shared_loader_obj.module_loader.find_plugin_with_context(module).resolved)
 
     def _no_module(self, module: str) -> Json:
-        """Refuse the task: a process of its own cannot have the driver."""
+        """Refuse the task, because a separate process cannot have the driver."""
         words = (f"manager: {self._manager()!r} is not allowed; the task runs on another host, as another user, with "
                  f"an environment or in the background, so it needs the module {module}, which is not installed")
         return {"failed": True, "changed": False, "msg": words, "error": "BadConfiguration"}
@@ -90,7 +91,7 @@ class InProcess(ActionBase):
         return found
 
     def _here(self) -> Json:
-        """Check the arguments as a module would, work, and take secrets out of what is returned."""
+        """Check the arguments like a module, do the work, and remove secrets from the result."""
         validator = ArgumentSpecValidator(
             self.spec["argument_spec"], **{rule: self.spec[rule] for rule in RULES if rule in self.spec}
         )
@@ -104,7 +105,7 @@ class InProcess(ActionBase):
         return _clean({"changed": False} | run_work(type(self).work, task, self.errors), secrets)
 
     def _refusal(self, errors: AnsibleValidationErrorMultiple) -> str:
-        """In the words of AnsibleModule, which names the module where an option is unknown."""
+        """Return AnsibleModule's error, which names the module for an unknown option."""
         unknown = isinstance(errors[0], UnsupportedError)
         return f"Unsupported parameters for ({self._task.action}) module: {errors.msg}" if unknown else str(errors.msg)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nodes are asked to do, from the objects of the cluster: for playbooks that are the hands of the nodes."""
+"""Requested node operations from the objects of the cluster, for playbooks that carry them out."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ Json = dict[str, t.Any]
 
 def node_work(resources: Iterable[Json], hosts: Mapping[str, str], slices: Sequence[Json], claims: Sequence[Json],
               now: float) -> Json:
-    """What is to be done now: ``bring_up``, ``release``, ``restart`` and ``write``.
+    """Return the operations that are due now: ``bring_up``, ``release``, ``restart`` and ``write``.
 
-    ``resources`` are ComposableResources; those without the label of their node are somebody else's. ``hosts`` is the
-    inventory's host of each node that is served, ``now`` seconds since the epoch.
+    ``resources`` are ComposableResources. Those without the label of their node belong to another
+    program. ``hosts`` maps each served node to its host in the inventory. ``now`` is in seconds
+    since the epoch.
 
-    Items of ``bring_up`` and ``release`` have the options of node_device, and ``name``, ``node`` and ``host``; of one
-    node there is one item at a time. ``restart``: nodes whose plugin must look again. ``write``: evidence that follows
-    from what the cluster shows, with the name of its object.
+    Items of ``bring_up`` and ``release`` have the options of node_device, and ``name``, ``node``
+    and ``host``. Each node has at most one item at a time. ``restart`` lists nodes on which the
+    plugin must look again. ``write`` has evidence that follows from the state of the cluster, with
+    the name of its object.
     """
     asked = [a for a in _asked(resources, hosts, slices, claims) if a.device]
     work: Json = {"bring_up": [], "release": [], "restart": [], "write": []}
@@ -62,7 +64,7 @@ def _asked(resources: Iterable[Json], nodes: Container[str], slices: Sequence[Js
 
 
 class _Asked:
-    """One ComposableResource, and what its node did so far."""
+    """One ComposableResource, and the work of its node so far."""
 
     def __init__(self, raw: Json, slices: Sequence[Json], claims: Sequence[Json]) -> None:
         self.raw, self.claims = raw, claims
@@ -72,7 +74,7 @@ class _Asked:
         told = Evidence.parse(cohdi.annotation(raw, cohdi.NODE))
         self.release = cohdi.annotation(raw, cohdi.RELEASE)
         if not self.device and told and told.phase == REMOVED and self.release:
-            # The CDI Manager has it back already; the plugin still shows it.
+            # The CDI Manager has the device back already, but the plugin still shows it.
             self.device = told.device
         self.evidence = told if told and told.device == self.device else None
         self.uuid = status.get("device_id") or (self.evidence.uuid if self.evidence else "")
@@ -80,7 +82,7 @@ class _Asked:
         self.announced = dict(pair for item in self.slices for pair in slice_objects.uuids(item))
 
     def step(self) -> str:
-        """What comes next: bring_up, release, restart, write, or nothing."""
+        """Return the next step: bring_up, release, restart, write, or an empty text."""
         done = self.evidence
         shown = self.uuid in self.announced
         if self.release:
@@ -94,19 +96,23 @@ class _Asked:
         if done is None or not done.has(TOUCHED) or done.phase not in (PREPARING, READY):
             return "bring_up"
         if done.phase == PREPARING:
-            # Also where a slice shows it: a plugin that looked before its first use can give it to no container.
+            # Restart even if a slice shows it. A plugin that looked before the first use cannot
+            # pass it to a container.
             return "restart"
         return "write" if shown and not done.has(ANNOUNCED) else ""
 
     def user(self) -> str:
-        """The claim that has the device, in a sentence; empty for none, and for a removal by force."""
+        """Return a sentence about the claim that has the device.
+
+        Return an empty text without a claim, and for a forced removal.
+        """
         if self.raw["spec"].get("force_detach"):
             return ""
         device = DeviceName(self.uuid, self.evidence.address if self.evidence else "")
         return device_users.user(self.claims, self.slices, self.node, device, DRA_DRIVERS)
 
     def shown(self, now: float) -> Evidence:
-        """The evidence with what the cluster shows."""
+        """Return the evidence with the state of the cluster."""
         done = self._begun()
         if self.release:
             user = self.user() if done.phase != REMOVED else ""
@@ -114,12 +120,12 @@ class _Asked:
         return replace(done, phase=READY).with_step(ANNOUNCED, now)
 
     def _begun(self) -> Evidence:
-        """From what the work goes on, with what the node is asked to let the device go by."""
+        """Return the evidence to start from, with the requested release."""
         done = self.evidence or Evidence(PREPARING, self.device, by="ssh", uuid=self.uuid)
         return replace(done, release=self.release) if self.release else done
 
     def options(self, others: Iterable[_Asked]) -> Json:
-        """Options of node_device, with the object's name and node."""
+        """Return the options of node_device, with the object's name and node."""
         theirs = {text for o in others if o.node == self.node and o.name != self.name
                   for text in (o.uuid, o.evidence.address if o.evidence and o.evidence.phase != REMOVED else "")}
         return {"name": self.name, "node": self.node, "uid": self.device, "device": self.uuid,
@@ -129,9 +135,9 @@ class _Asked:
 
 
 def plugin_restarted(resources: Iterable[Json], nodes: Iterable[str], now: float) -> list[Json]:
-    """Evidence after the plugins of these nodes were restarted, with the names of the objects.
+    """Return the evidence after the plugins of these nodes were restarted, with the objects' names.
 
-    A device that is up is Ready then.
+    A device after its bring-up is Ready then.
     """
     found = []
     for one in _asked(resources, set(nodes), (), ()):
@@ -143,7 +149,7 @@ def plugin_restarted(resources: Iterable[Json], nodes: Iterable[str], now: float
 
 
 def plugin_pods(pods: Iterable[Json]) -> Iterator[Json]:
-    """Pods of the vendors' DRA plugins: those of a DaemonSet with the labels that one of their charts gives."""
+    """Yield pods of the vendors' DRA plugins: pods of a DaemonSet with the labels of a chart."""
     selectors = [s for v in VENDORS for s in v.plugin_selectors]
     for pod in pods:
         labels = pod["metadata"].get("labels") or {}

@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Body of the module ``device_pool_info``. A driver's collection can offer it under its own name.
-"""
+"""Body of the module ``device_pool_info``. A driver's collection can offer it by its own name."""
 
 from __future__ import annotations
 

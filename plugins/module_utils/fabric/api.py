@@ -195,8 +195,7 @@ class FabricManager(t.Protocol):
         """Return each machine of the tenant once, with its attached composable devices."""
 
     def machine(self, uid: str) -> Machine:
-        """Read one machine with its devices again. Raise Missing if the manager does not know it.
-        """
+        """Read one machine with its devices again. Raise Missing if it is unknown."""
 
     def free(self, machine_uid: str, model: str) -> int:
         """Return how many devices of ``model`` (the manager's name) can be attached to the machine

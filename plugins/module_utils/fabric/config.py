@@ -89,8 +89,7 @@ class FabricConfig:
         return cls(**checked, given=given)
 
     def refreshed(self) -> FabricConfig:
-        """Return the configuration with ``credentials_dir`` read again, as a Secret may be renewed.
-        """
+        """Read ``credentials_dir`` again, as a Secret may be renewed. Return the configuration."""
         return FabricConfig.from_dict(self.given) if self.credentials_dir else self
 
 

@@ -33,8 +33,7 @@ def _fm(config: FabricConfig) -> FabricManager:
 
 
 def _cm(config: FabricConfig) -> FabricManager:
-    """Return the driver for CM, which also uses the Fabric Manager at the same address and login.
-    """
+    """Return the driver for CM, which also uses FM at the same address and login."""
     from .drivers.cm.driver import CmDriver
     from .drivers.fm.driver import FmDriver
     from .drivers.shared import fsas

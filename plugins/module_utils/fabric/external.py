@@ -36,8 +36,7 @@ _TYPES: t.Final[Mapping[str, tuple[tuple[type[t.Any], ...], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExternalDriver:
-    """A registered driver. ``make`` takes the FabricConfig. ``interface`` is its interface version.
-    """
+    """A registered driver. ``make`` takes the FabricConfig. ``interface`` is a version number."""
 
     entry: ManagerEntry
     make: Callable[[t.Any], FabricManager]

@@ -56,8 +56,7 @@ class Merge:
         return ",".join(options)
 
     def take(self, added: str) -> None:
-        """Remove a parameter that an earlier merge added. Keep it if its value has changed since.
-        """
+        """Remove a parameter of an earlier merge. Keep it if its value has changed since."""
         name, _equals, value = added.partition("=")
         gone = set(value.split(","))
         for at, word in enumerate(self.words):

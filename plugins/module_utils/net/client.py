@@ -137,8 +137,7 @@ class HttpClient:
                 self._pool.give_back(connection)
 
     def close(self) -> None:
-        """Close idle connections. Connections in use close when they are done, and later ones too.
-        """
+        """Close idle connections now, and used and later ones when they are done."""
         self._pool.close()
 
     def _encoded(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
@@ -163,8 +162,7 @@ def _line(name: str, value: str) -> str:
 
 
 def _content(body: bytes, headers: Headers) -> bytes:
-    """Return the body without gzip, which some Redfish services use although it was not requested.
-    """
+    """Return the body without gzip, which some Redfish services use without a request."""
     if not body or headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
         return body
     unpacking = zlib.decompressobj(_GZIP)

@@ -81,8 +81,7 @@ class HttpConnection:
         return status, headers
 
     def set_timeout(self, seconds: float) -> None:
-        """Limit each silence to ``seconds``, with no deadline for the whole response from now on.
-        """
+        """Limit each silence to ``seconds``. The whole response has no deadline any more."""
         self._deadline = math.inf
         self._wait_at_most(seconds)
 

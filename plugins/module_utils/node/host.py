@@ -41,8 +41,7 @@ class NotEnded(NodeTrouble):
 
 
 class Host:
-    """A node. ``root`` is the path of its ``/``. ``run`` replaces the running of commands in tests.
-    """
+    """A node. ``root`` is the path of its ``/``. Tests give ``run`` to replace commands."""
 
     def __init__(self, root: Path, run: Callable[[Sequence[str], float], Output] | None = None) -> None:
         self.root = root

@@ -49,8 +49,7 @@ class Fault:
 
 
 class KernelLog:
-    """The kernel log from now on, or the ``whole`` log. ``root`` is the path of the node's ``/``.
-    """
+    """The kernel log from now on, or the ``whole`` log. ``root`` is the node's ``/``."""
 
     def __init__(self, root: Path, whole: bool = False) -> None:
         self._rest, self._fd = b"", -1

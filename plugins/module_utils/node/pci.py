@@ -234,8 +234,7 @@ def _no_room(fields: list[str]) -> bool:
 
 
 def is_lost(root: Path, address: str) -> bool:
-    """Return whether a device on the bus no longer answers, so that its configuration is all ones.
-    """
+    """Return whether a device on the bus no longer answers: its configuration is all ones."""
     try:
         with open(root / "sys/bus/pci/devices" / address / "config", "rb") as config:
             return config.read(4) == b"\xff" * 4
@@ -278,8 +277,7 @@ def switch(root: Path, address: str) -> str:
 
 
 def shared_places(root: Path, bridges: Collection[str]) -> dict[str, str | int]:
-    """Return ``pcieRoot`` and ``numaNode`` of these bridges, each only if all have the same value.
-    """
+    """Return ``pcieRoot`` and ``numaNode`` of these bridges, if all have the same value."""
     roots = {root_complex(root, address) for address in bridges}
     nodes = {_line(root / "sys/bus/pci/devices" / address / "numa_node") for address in bridges}
     found: dict[str, str | int] = {}

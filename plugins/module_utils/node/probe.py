@@ -164,8 +164,7 @@ def _file(link: str) -> tuple[int, int, int]:
 
 
 def _simulated_number(root: Path) -> Callable[[str], str]:
-    """Return a function that reads numbers on a simulated node, with links to files below ``root``.
-    """
+    """Return a function that reads numbers by links of a simulated node below ``root``."""
     def number(link: str) -> str:
         try:
             target = os.readlink(link)

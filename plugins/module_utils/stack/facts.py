@@ -42,8 +42,7 @@ def place(item: Json) -> str:
 
 
 def machines_of_hosts(hosts: Iterable[Json], machines: Iterable[Json]) -> dict[str, str]:
-    """Return the UUID on the fabric by Machine object (`namespace/name`), from its BareMetalHost.
-    """
+    """Return UUIDs on the fabric by Machine (`namespace/name`), from its BareMetalHost."""
     uuids = {place(host): annotations_of(host).get(_CDI_MACHINE, "") for host in hosts}
     return {place(machine): uuids.get(annotations_of(machine).get(_HOST, ""), "") for machine in machines}
 

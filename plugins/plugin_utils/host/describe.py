@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host says of itself, out of the texts of a few files: its system, command line, and who holds its GPUs."""
+"""Describe a host from a few files: its system, command line and users of its GPUs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _GPU = re.compile(r"\(UUID: (GPU-[0-9a-f-]+)\)")
 
 
 def describe(name: str, texts: Mapping[str, str]) -> dict[str, t.Any]:
-    """The host as `preflight` and `verify` judge it.
+    """Return the host in the form for `preflight` and `verify`.
 
-    Texts: `os_release`, `cmdline`, `modules` (/proc/modules), `modeset` (of nvidia_drm), `persistenced` (its pid file),
-    `gpus` (`nvidia-smi -L`; absent when that cannot run), `pci` (`lspci -Dnn -d 10de:`; absent likewise).
+    Texts: `os_release`, `cmdline`, `modules` (/proc/modules), `modeset` (of nvidia_drm),
+    `persistenced` (its pid file), `gpus` (`nvidia-smi -L`, absent if that cannot run), `pci`
+    (`lspci -Dnn -d 10de:`, absent if that cannot run).
     """
     release = os_release(texts.get("os_release", ""))
     loaded = {line.split()[0] for line in texts.get("modules", "").splitlines() if line.strip()}
@@ -37,7 +38,7 @@ def describe(name: str, texts: Mapping[str, str]) -> dict[str, t.Any]:
 
 
 def os_release(text: str) -> dict[str, str]:
-    """The pairs of an os-release file."""
+    """Return the pairs of an os-release file."""
     found = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packages bring the driver on which system. None of them needs a GPU to be there when it is installed."""
+"""Packages of the driver by system. None of them needs a GPU at its installation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping
 
 
 class Unsupported(LookupError):
-    """A system or a branch without packages; the text says which there are."""
+    """A system or a branch without packages. The text names the known ones."""
 
 
 def driver_packages(host: Mapping[str, t.Any], branch: t.Any, driver: Mapping[str, t.Any]) -> list[str]:
-    """Packages of the driver branch for the host; `driver` is the matrix's section. Raises Unsupported."""
+    """Return the packages of the driver branch for the host. Raise Unsupported.
+
+    `driver` is the section of the matrix.
+    """
     system, major = str(host["system"]), str(host["system_version"]).partition(".")[0]
     maker = _MAKERS.get(system)
     if maker is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What selectors of the cluster would say to the devices that the pools will show."""
+"""Rules about the selectors of the cluster for devices in the pools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .findings import Case, Finding, ok, stop, warn
 
 
 def settings(case: Case) -> Settings | None:
-    """What of the controllers' configuration matters here; None without a usable table of models."""
+    """Return the relevant settings, or None without a valid table of models."""
     config = case.plan.get("config") or {}
     known = {key: config[key] for key in ("device_info", "device_classes", "handover_models") if key in config}
     try:
@@ -27,15 +27,16 @@ def settings(case: Case) -> Settings | None:
 
 
 def direct_models(case: Case) -> tuple[str, ...]:
-    """Models of the configuration whose claims keep the pool's devices, whatever the handover of the others is."""
+    """Return the models with the handover direct, by the configuration."""
     found = settings(case)
     return found.direct_models if found else ()
 
 
 def selectors_and_pools(case: Case) -> Iterator[Finding]:
-    """No DeviceClass and no request gives an error for a device of a pool: the scheduler would stop at it.
+    """Check that no DeviceClass or request fails on a device of a pool and stops the scheduler.
 
-    The publisher refuses a model that fails a class of ``device_classes``. Others fail their own users.
+    The publisher refuses a model that fails a class of ``device_classes``. Other classes fail only
+    their own users.
     """
     found = settings(case)
     if found is None:
@@ -75,9 +76,10 @@ def _change(model: DeviceModel, error: str) -> str:
 
 
 def selectors_and_drivers(case: Case) -> Iterator[Finding]:
-    """While nodes move from one driver to another, pods shall find devices on both: by a class, and by their requests.
+    """Check that pods find devices of both drivers while nodes move between drivers.
 
-    What a selector says of attributes that ``device_info`` does not name is not known, and not told.
+    They need a suitable class and suitable requests. Selectors on attributes that ``device_info``
+    does not name cannot be judged and are not reported.
     """
     found = settings(case)
     for model in found.models if found else ():
@@ -104,7 +106,7 @@ def _of_model(model: DeviceModel, found: Settings, case: Case) -> Iterator[Findi
 
 
 def _answers(selectors: t.Iterable[str], model: DeviceModel) -> dict[str, bool | None]:
-    """Whether selectors accept a device of the model, by the driver that shows it; None where that is not known."""
+    """Return by driver whether selectors accept a device of the model, or None if unknown."""
     try:
         return Catalogue((model,), {}).satisfies_by_driver(model.cdi_model_name, tuple(selectors))
     except UnsupportedExpression:

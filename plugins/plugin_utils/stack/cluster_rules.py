@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the cluster itself must offer: version, served APIs, feature gates."""
+"""Rules about the cluster: version, served APIs and feature gates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BINDING = "DRADeviceBindingConditions"
 
 
 def kubernetes_version(case: Case) -> Iterator[Finding]:
-    """The API server is new enough, and one that was tried."""
+    """Check that the API server is new enough, and of a tested version."""
     have, wanted = str(case.cluster.get("kubernetes", "")), case.matrix["kubernetes"]
     found = f"Kubernetes is {have.removeprefix('v') or 'of an unknown version'}"
     if not at_least(have, wanted["minimum"]):
@@ -32,7 +32,7 @@ def kubernetes_version(case: Case) -> Iterator[Finding]:
 
 
 def claims_served(case: Case) -> Iterator[Finding]:
-    """ResourceClaims are served in v1."""
+    """Check that ResourceClaims are served in v1."""
     served = CLAIMS in case.listed("served")
     if served:
         yield ok("dynamic resource allocation", "resource.k8s.io/v1 is served")
@@ -45,7 +45,9 @@ def claims_served(case: Case) -> Iterator[Finding]:
 
 
 def binding_conditions(case: Case) -> Iterator[Finding]:
-    """The handovers by the scheduler's waiting need a feature gate; the gated one does not."""
+    """Check the feature gate for the handovers direct and reschedule. The handover gated needs
+    none.
+    """
     handover = str(case.plan.get("handover")) if case.wants("handover", DIRECT, RESCHEDULE) else ""
     if not (handover := handover or (DIRECT if direct_models(case) else "")):
         return
@@ -61,7 +63,10 @@ def binding_conditions(case: Case) -> Iterator[Finding]:
 
 
 def own_driver(case: Case) -> Iterator[Finding]:
-    """With the handover direct our node agents are the DRA driver, beside our scaler and publisher."""
+    """Check the handover direct, in which our node agents are the DRA driver.
+
+    It needs our scaler and publisher, and no other driver.
+    """
     if not (case.wants("handover", DIRECT) or direct_models(case)):
         return
     if case.wants("controllers", "cohdi"):
@@ -80,7 +85,7 @@ def own_driver(case: Case) -> Iterator[Finding]:
 
 
 def gate(case: Case, name: str) -> tuple[bool, str]:
-    """Whether a gate is on, and how that is known: the API server's word, else the release's default."""
+    """Return whether a gate is on, and the source: the API server or the release's default."""
     told = (case.cluster.get("gates") or {}).get(name)
     if told is not None:
         return bool(told), "says the API server"
@@ -89,10 +94,12 @@ def gate(case: Case, name: str) -> tuple[bool, str]:
 
 
 def taint_rules(case: Case) -> Iterator[Finding]:
-    """The scheduler heeds DeviceTaintRules, and CoHDI's operator can create them in v1alpha3.
+    """Check that the scheduler supports DeviceTaintRules, and that CoHDI's operator can create
+    them.
 
-    A node agent proves that a device is idle, and the device leaves the bus. Until the DRA plugin publishes its next
-    ResourceSlice only a DeviceTaintRule keeps the scheduler from a device that has left.
+    CoHDI's operator uses v1alpha3. A node agent proves that a device is idle, and removes the
+    device from the bus. Until the DRA plugin publishes its next ResourceSlice, only a
+    DeviceTaintRule keeps the scheduler from a removed device.
     """
     rows, have = case.matrix["kubernetes"]["taint_rules"], series(case.cluster.get("kubernetes"))
     if not (row := next((rows[each] for each in reversed(rows) if at_least(have, each)), None)):
@@ -129,7 +136,7 @@ def taint_rules(case: Case) -> Iterator[Finding]:
 
 
 def _flags(versions: Sequence[str], gates: Sequence[str]) -> str:
-    """How to serve the versions of resource.k8s.io that are off by default, and to switch the gates on."""
+    """Return the flags that serve these versions of ``resource.k8s.io`` and turn the gates on."""
     config = ",".join(f"resource.k8s.io/{each}=true" for each in dict.fromkeys(versions) if each != "v1")
     features = ",".join(f"{name}=true" for name in gates)
     flags = [f"--runtime-config={config} to kube-apiserver"] if config else []

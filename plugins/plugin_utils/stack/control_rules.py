@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the control node must have and reach: the command helm, and the CDI Manager with its login."""
+"""Rules about the control node: the command helm, and the CDI Manager with its login."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHARTS = ("nfd", "gpu_operator", "dra_driver")
 
 
 def helm(case: Case) -> Iterator[Finding]:
-    """Charts are installed by the command helm."""
+    """Check for the command helm, which installs charts."""
     if "helm" not in case.plan or not any(case.plan.get(part) for part in CHARTS):
         return
     if case.plan["helm"]:
@@ -24,7 +24,7 @@ def helm(case: Case) -> Iterator[Finding]:
 
 
 def cdi_manager(case: Case) -> Iterator[Finding]:
-    """The controllers log in at the CDI Manager as the control node does."""
+    """Check the login to the CDI Manager from the control node, as the controllers use the same."""
     login = case.plan.get("login") or {}
     if not login:
         return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the DRA driver, the driver branch, CoHDI's operator and the sharing of GPUs go together with."""
+"""Rules about compatible DRA drivers, driver branches, CoHDI's operator and sharing of GPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME_LABEL = "app.kubernetes.io/name"
 
 
 def branch(case: Case) -> Iterator[Finding]:
-    """The driver branch is known, new enough for DRA, and lets go of GPUs."""
+    """Check that the driver branch is known, new enough for DRA, and safe when it releases GPUs."""
     have, known = case.plan.get("driver_branch"), case.matrix["driver"]
     if str(have) not in map(str, known["branches"]):
         yield stop(
@@ -40,7 +40,7 @@ def branch(case: Case) -> Iterator[Finding]:
 
 
 def dra_driver(case: Case) -> Iterator[Finding]:
-    """What the DRA driver needs of Kubernetes and of the driver."""
+    """Check the versions of Kubernetes and the driver for the DRA driver."""
     if not case.plan.get("dra_driver"):
         return
     needs, have = case.matrix["nvidia_dra_driver"], case.cluster.get("kubernetes")
@@ -56,13 +56,13 @@ def dra_driver(case: Case) -> Iterator[Finding]:
 
 
 def older_branch(case: Case, who: str, floor: t.Any) -> str:
-    """A sentence when the planned driver branch is older than somebody needs, else empty."""
+    """Return a sentence if the planned driver branch is older than required, or an empty text."""
     planned = case.plan.get("driver_branch")
     return "" if at_least(planned, floor) else f"{who} needs driver branch {floor} and {planned} is planned"
 
 
 def dra_downgrade(case: Case) -> Iterator[Finding]:
-    """No way back below 0.4.0."""
+    """Refuse a downgrade of the DRA driver below 0.4.0."""
     new_name, former = (
         case.matrix["charts"]["nvidia_dra_driver"]["name"],
         case.matrix["nvidia_dra_driver"]["former_chart"],
@@ -77,7 +77,7 @@ def dra_downgrade(case: Case) -> Iterator[Finding]:
 
 
 def plugin_name(case: Case) -> Iterator[Finding]:
-    """CoHDI's operator finds the plugin by a label."""
+    """Check the label by which CoHDI's operator finds the plugin."""
     if not case.wants("controllers", "cohdi") or not case.wants("cohdi_device_resource", "DRA"):
         return
     version, names = str(case.plan.get("cohdi_operator")), case.matrix["cohdi"]["plugin_names"]
@@ -111,7 +111,7 @@ def _rename(wanted: str, case: Case) -> str:
 
 
 def cohdi_operator(case: Case) -> Iterator[Finding]:
-    """What CoHDI's operator wants besides."""
+    """Check the other requirements of CoHDI's operator."""
     if not case.wants("controllers", "cohdi"):
         return
     if case.wants("driver_shape", "host") and not case.plan.get("cohdi_privileged_agent"):
@@ -130,7 +130,7 @@ def cohdi_operator(case: Case) -> Iterator[Finding]:
 
 
 def feature_gates(case: Case) -> Iterator[Finding]:
-    """The DRA driver starts with the planned gates; some of them have a price."""
+    """Check the planned gates of the DRA driver, and warn about their costs."""
     known = case.matrix["nvidia_dra_driver"]
     planned = {**dict.fromkeys(known["gates_on"], True), **(case.plan.get("dra_feature_gates") or {})}
     on = {name for name, is_on in planned.items() if is_on}
@@ -146,7 +146,7 @@ def feature_gates(case: Case) -> Iterator[Finding]:
 
 
 def _gate_faults(known: dict[str, t.Any], on: set[str]) -> Iterator[tuple[str, str]]:
-    """Faults of the gates that are on, each with the first words of the advice."""
+    """Yield the faults of the active gates, each with the first words of the advice."""
     for pair in known["exclusive_gates"]:
         if on.issuperset(pair):
             yield f"{pair[0]} and {pair[1]} exclude each other", "Remove one of them from"
@@ -156,7 +156,7 @@ def _gate_faults(known: dict[str, t.Any], on: set[str]) -> Iterator[tuple[str, s
 
 
 def sharing(case: Case) -> Iterator[Finding]:
-    """Ways to split GPUs that exclude each other."""
+    """Check for ways of sharing GPUs that exclude each other."""
     method, dra = case.plan.get("sharing", "none"), bool(case.plan.get("dra_driver"))
     if method in ("time_slicing", "mps") and not case.plan.get("gpu_operator_device_plugin"):
         yield stop(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a check has to say: a level, what was found, and what to change. Reports are made from these alone."""
+"""Findings of checks with a level, the observation and the change. Reports have only these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {STOP: "STOP", WARN: "warn", OK: "ok  "}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One judgement. `change` is a sentence in the imperative; empty for `ok`."""
+    """One finding. `change` is a sentence in the imperative, or empty for `ok`."""
 
     check: str
     level: str
@@ -25,34 +25,34 @@ class Finding:
 
 
 def stop(check: str, found: str, change: str) -> Finding:
-    """It cannot work like this."""
+    """Return a finding that prevents the stack from working."""
     return Finding(check, STOP, found, change)
 
 
 def warn(check: str, found: str, change: str) -> Finding:
-    """It works, with a price."""
+    """Return a finding that has a cost."""
     return Finding(check, WARN, found, change)
 
 
 def ok(check: str, found: str) -> Finding:
-    """It is well."""
+    """Return a finding without a problem."""
     return Finding(check, OK, found)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is judged: the cluster as read, what the roles shall do, and the version matrix."""
+    """The input of checks: the cluster as read, the plan of the roles, and the version matrix."""
 
     cluster: Mapping[str, t.Any]
     plan: Mapping[str, t.Any]
     matrix: Mapping[str, t.Any]
 
     def wants(self, name: str, *values: t.Any) -> bool:
-        """Whether the plan's `name` is one of the values."""
+        """Return whether the plan's `name` is one of the values."""
         return self.plan.get(name) in values
 
     def listed(self, name: str) -> Sequence[t.Any]:
-        """A list of the cluster's facts; empty when it was not read."""
+        """Return a list of the cluster's facts, or an empty list if it was not read."""
         return self.cluster.get(name) or ()
 
 
@@ -60,17 +60,17 @@ Rule = Callable[[Case], Iterator[Finding]]
 
 
 def judge(rules: Iterable[Rule], case: Case) -> list[Finding]:
-    """Everything that the rules find, what stops first."""
+    """Return the findings of all rules, the stopping ones first."""
     return ordered(finding for rule in rules for finding in rule(case))
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """What stops first, then warnings, then what is well; by check within."""
+    """Sort findings by level, the stopping ones first, then by check."""
     return sorted(findings, key=lambda finding: (_ORDER[finding.level], finding.check, finding.found))
 
 
 def report(title: str, findings: Iterable[Finding]) -> str:
-    """The readable report: a head line, one line per finding, what to change below it."""
+    """Return the report as text: a head line, and each finding with its change below it."""
     found = ordered(findings)
     counts = {level: sum(1 for finding in found if finding.level == level) for level in (STOP, WARN, OK)}
     lines = [f"{title}: {counts[STOP]} to mend, {counts[WARN]} to know, {counts[OK]} well"]
@@ -82,7 +82,7 @@ def report(title: str, findings: Iterable[Finding]) -> str:
 
 
 def result(title: str, findings: Iterable[Finding]) -> dict[str, t.Any]:
-    """The form that filters return."""
+    """Return the findings in the form for filters."""
     found = ordered(findings)
     return {
         "findings": [asdict(finding) for finding in found],

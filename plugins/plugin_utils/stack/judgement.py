@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster read by the module stack_info, where the task runs, and judged here by rules and the version matrix."""
+"""Read a cluster with the module stack_info, and judge it here by rules and the version matrix."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ OPTIONS: t.Final[dict[str, Json]] = {
 
 
 class Judgement(ActionBase):
-    """Base of action plugins; each names its ``judge`` (cluster, plan -> findings, report, stop) and its ``options``.
+    """Base of action plugins. Each has its ``judge`` and its ``options``.
 
-    The module behind it runs for each look at the cluster, with the connection, user and environment of the task.
+    ``judge`` takes cluster and plan, and returns findings, report and stop. The module stack_info
+    runs for each reading of the cluster, with the connection, user and environment of the task.
     """
 
     judge: t.ClassVar[staticmethod[[Mapping[str, t.Any], Mapping[str, t.Any]], Json]]
@@ -34,7 +35,7 @@ class Judgement(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
-        """The result of the task: the last look's findings, or why the cluster could not be read."""
+        """Return the findings of the last reading, or the reason why the cluster cannot be read."""
         result: Json = super().run(tmp, task_vars)
         me: t.Any = self
         _checked, params = me.validate_argument_spec(self.options)
@@ -50,6 +51,6 @@ class Judgement(ActionBase):
             time.sleep(min(params["wait_sleep"], max(end - time.monotonic(), 0.0)))
 
     def _connection_of(self) -> Json:
-        """The options of stack_info as the task has them: what it does not name the module takes from its variables."""
+        """Return the task's options for stack_info. The module reads the others from variables."""
         names = {name for option, spec in CLUSTER_OPTIONS.items() for name in (option, *spec.get("aliases", ()))}
         return {name: value for name, value in self._task.args.items() if name in names}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The version matrix: read once, looked up by dotted path, versions compared as numbers."""
+"""The version matrix, read once, with lookup by dotted path and numeric version comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 class UnknownPath(LookupError):
-    """A path that the matrix does not have; the text names what is there."""
+    """A path that the matrix does not have. The text names the existing keys."""
 
 
 @functools.cache
@@ -27,13 +27,13 @@ def _loaded() -> t.Any:
 
 
 def matrix() -> dict[str, t.Any]:
-    """The whole matrix, a copy of the caller's own."""
+    """Return a copy of the whole matrix."""
     found: dict[str, t.Any] = copy.deepcopy(_loaded())
     return found
 
 
 def lookup(path: str) -> t.Any:
-    """What is at the dotted path (`charts.nfd.version`). Raises UnknownPath."""
+    """Return the value at the dotted path (`charts.nfd.version`). Raise UnknownPath."""
     here: t.Any = matrix()
     for done, part in enumerate(path.split(".") if path else ()):
         if not isinstance(here, dict) or part not in here:
@@ -49,18 +49,21 @@ def _explain(path: str, above: list[str], here: t.Any) -> str:
 
 
 def numbers(version: t.Any) -> tuple[int, ...]:
-    """The numbers of a version's release part: `v26.7.0-rc.1` is (26, 7, 0); empty for what has none."""
+    """Return the numbers of a version's release part, or an empty tuple.
+
+    `v26.7.0-rc.1` is (26, 7, 0).
+    """
     release = re.split(r"[-+]", str(version or ""), maxsplit=1)[0]
     return tuple(int(part) for part in _NUMBERS.findall(release))
 
 
 def at_least(version: t.Any, floor: t.Any) -> bool:
-    """Whether the version is the floor or later, as far as both name numbers: 1.34 stands for 1.34.0."""
+    """Return whether the version is ``floor`` or later. Missing numbers are 0 (1.34 is 1.34.0)."""
     have, want = numbers(version), numbers(floor)
     width = max(len(have), len(want))
     return have + (0,) * (width - len(have)) >= want + (0,) * (width - len(want))
 
 
 def series(version: t.Any) -> str:
-    """Major and minor: `1.36` of `v1.36.3+rke2r1`."""
+    """Return major and minor version: `1.36` for `v1.36.3+rke2r1`."""
     return ".".join(str(part) for part in numbers(version)[:2])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node must show: its machine on the fabric, its kubelet, and what its host says of itself."""
+"""Rules about nodes: their machine on the fabric, their kubelet and their host."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Node = Mapping[str, t.Any]
 
 
 def chosen(case: Case) -> list[Node]:
-    """The nodes on the fabric: those that the plan names, else all."""
+    """Return the nodes in the plan, or all nodes."""
     names = case.plan.get("nodes") or [node["name"] for node in case.listed("nodes")]
     return [node for node in case.listed("nodes") if node["name"] in names]
 
 
 def known(case: Case) -> Iterator[Finding]:
-    """Every node that the plan names is there."""
+    """Check that every node in the plan exists."""
     there = {node["name"] for node in case.listed("nodes")}
     for name in case.plan.get("nodes") or ():
         if name not in there:
@@ -33,7 +33,7 @@ def known(case: Case) -> Iterator[Finding]:
 
 
 def machines(case: Case) -> Iterator[Finding]:
-    """Every node names its machine, and no two the same."""
+    """Check that every node names its machine, and that no two name the same."""
     seen: dict[str, str] = {}
     for node in chosen(case):
         name, machine = str(node["name"]), str(node.get("machine") or "")
@@ -60,7 +60,7 @@ def _how(case: Case) -> str:
 
 
 def kubelets(case: Case) -> Iterator[Finding]:
-    """Kubelets speak the DRA plugin's protocol."""
+    """Check that kubelets support the protocol of the DRA plugin."""
     floor = case.matrix["kubernetes"]["oldest_kubelet"]
     for node in chosen(case):
         if not at_least(node.get("kubelet"), floor):
@@ -74,7 +74,7 @@ def kubelets(case: Case) -> Iterator[Finding]:
 
 
 def systems(case: Case) -> Iterator[Finding]:
-    """The driver can be installed on this system."""
+    """Check that the driver can be installed on the system."""
     supported = case.matrix["driver"]["systems"]
     for host in case.listed("hosts") if case.wants("driver_shape", "host") else ():
         system, version = str(host.get("system")), str(host.get("system_version"))
@@ -92,7 +92,10 @@ def _same_release(version: str, listed: str) -> bool:
 
 
 def windows(case: Case) -> Iterator[Finding]:
-    """Without room behind its hotplug bridges a host cannot place a big BAR; firmware may have reserved it."""
+    """Warn about hosts without reserved PCI windows, which may not have room for a large BAR.
+
+    Firmware may have reserved the room.
+    """
     for host in case.listed("hosts"):
         if "realloc" not in str(host.get("cmdline", "")):
             yield warn(
@@ -104,7 +107,7 @@ def windows(case: Case) -> Iterator[Finding]:
 
 
 def holders(case: Case) -> Iterator[Finding]:
-    """What on the host stands in the way; node_prepare mends it."""
+    """Check for software on the host that uses GPUs. The role node_prepare removes it."""
     for host in case.listed("hosts"):
         if host.get("nouveau"):
             yield warn("nouveau", f"host {host['name']} has nouveau loaded", "Run node_prepare and reboot it")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the GPU Operator goes together with: Kubernetes, its two shapes, drivers, CoHDI's operator."""
+"""Rules about the GPU Operator with Kubernetes, its two modes, drivers and CoHDI's operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .matrix import at_least, numbers, series
 
 
 def gpu_cluster(case: Case) -> Iterator[Finding]:
-    """GPUCluster: what it excludes."""
+    """Check for parts that a GPUCluster excludes."""
     if not case.wants("gpu_operator_mode", "gpu_cluster"):
         return
     if case.wants("controllers", "cohdi"):
@@ -39,7 +39,7 @@ def gpu_cluster(case: Case) -> Iterator[Finding]:
 
 
 def gpu_cluster_needs(case: Case) -> Iterator[Finding]:
-    """GPUCluster: the versions it needs."""
+    """Check the versions that a GPUCluster needs."""
     if not case.wants("gpu_operator_mode", "gpu_cluster"):
         return
     needs, have = case.matrix["gpu_operator"]["gpu_cluster"], case.cluster.get("kubernetes")
@@ -54,7 +54,7 @@ def gpu_cluster_needs(case: Case) -> Iterator[Finding]:
 
 
 def cluster_policy(case: Case) -> Iterator[Finding]:
-    """A ClusterPolicy cannot come where a GPUCluster is."""
+    """Refuse a ClusterPolicy beside a GPUCluster."""
     clusters = [str(found["name"]) for found in case.listed("gpu_clusters")]
     if clusters and case.plan.get("gpu_operator") and case.wants("gpu_operator_mode", "cluster_policy"):
         yield stop(
@@ -65,7 +65,7 @@ def cluster_policy(case: Case) -> Iterator[Finding]:
 
 
 def driver_shape(case: Case) -> Iterator[Finding]:
-    """Either the host or the operator brings the driver."""
+    """Check that either the host or the operator installs the driver."""
     host, brings = case.wants("driver_shape", "host"), bool(case.plan.get("gpu_operator_driver"))
     if host and brings:
         yield stop(
@@ -95,7 +95,7 @@ def driver_shape(case: Case) -> Iterator[Finding]:
 
 
 def operator_and_kubernetes(case: Case) -> Iterator[Finding]:
-    """The operator's own support table."""
+    """Check the operator's own table of supported versions."""
     have, known = series(case.cluster.get("kubernetes")), case.matrix["gpu_operator"]["kubernetes"]
     if case.plan.get("gpu_operator") and have not in known:
         yield warn(
@@ -106,7 +106,7 @@ def operator_and_kubernetes(case: Case) -> Iterator[Finding]:
 
 
 def operator_upgrade(case: Case) -> Iterator[Finding]:
-    """An upgrade must not leave out a release line."""
+    """Check that an upgrade skips no release line."""
     installed = [r for r in case.listed("releases") if r["chart"] == case.matrix["charts"]["gpu_operator"]["name"]]
     for release in installed if case.plan.get("gpu_operator") else ():
         lines = case.matrix["gpu_operator"]["majors"]
@@ -126,7 +126,7 @@ def operator_upgrade(case: Case) -> Iterator[Finding]:
 
 
 def one_nfd(case: Case) -> Iterator[Finding]:
-    """Two NFDs undo each other's labels."""
+    """Check for a single NFD, as two NFDs undo each other's labels."""
     if case.plan.get("nfd") and case.plan.get("gpu_operator_nfd"):
         yield stop(
             "node feature discovery",
@@ -142,7 +142,7 @@ def one_nfd(case: Case) -> Iterator[Finding]:
 
 
 def k3s_system(case: Case) -> Iterator[Finding]:
-    """The operator knows K3s on some systems only."""
+    """Check the systems on which the operator supports ``K3s``."""
     allowed = case.matrix["gpu_operator"]["k3s_systems"]
     strange = [
         str(n["name"]) for n in case.listed("nodes") if not str(n.get("os_image", "")).startswith(tuple(allowed))
@@ -156,7 +156,7 @@ def k3s_system(case: Case) -> Iterator[Finding]:
 
 
 def device_plugin(case: Case) -> Iterator[Finding]:
-    """One way to each GPU."""
+    """Check that only one driver offers each GPU."""
     if not case.plan.get("gpu_operator_device_plugin"):
         return
     if case.plan.get("dra_driver"):
@@ -170,7 +170,7 @@ def device_plugin(case: Case) -> Iterator[Finding]:
 
 
 def toolkit(case: Case) -> Iterator[Finding]:
-    """Somebody must bring the runtime class that the operator's own pods want."""
+    """Check for the runtime class that the operator's own pods need."""
     if case.plan.get("gpu_operator") and not case.plan.get("gpu_operator_toolkit"):
         yield warn(
             "container toolkit",

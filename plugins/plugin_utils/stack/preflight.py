@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judges a cluster and a plan before anything is installed: all rules, one list of findings."""
+"""Judge a cluster and a plan by all rules before anything is installed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 def judge(
     cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any], versions: Mapping[str, t.Any] | None = None
 ) -> list[Finding]:
-    """Everything that there is to say, what stops first."""
+    """Return all findings, the stopping ones first."""
     wrong = list(misnamed(plan))
     if wrong:
         return wrong
@@ -38,7 +38,7 @@ def judge(
 
 
 def misnamed(plan: Mapping[str, t.Any]) -> list[Finding]:
-    """Choices of the plan that do not exist."""
+    """Return findings about choices of the plan that do not exist."""
     return [
         stop("plan", f"{name} is {plan.get(name)!r}", f"Set it to one of {', '.join(allowed)}")
         for name, allowed in _CHOICES.items()
@@ -47,5 +47,5 @@ def misnamed(plan: Mapping[str, t.Any]) -> list[Finding]:
 
 
 def preflight(cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Findings, report and what stops, in the form that the filter returns."""
+    """Return findings, report and stopping ones in the form for the filter."""
     return result("preflight", judge(cluster, plan))

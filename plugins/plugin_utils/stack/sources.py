@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where charts and images come from: the vendors' places, or one mirror for all."""
+"""Sources of charts and images: the vendors' places, or one mirror for all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DOCKER_HUB = ("docker.io", "index.docker.io")
 
 
 def mirrored(image: str, mirror: str = "") -> str:
-    """The image or repository on the mirror: its registry is replaced, its path is kept. No mirror, no change."""
+    """Return the image on the mirror with the same path, or unchanged without a mirror."""
     if not mirror:
         return image
     first, slash, rest = image.partition("/")
@@ -25,9 +25,10 @@ def mirrored(image: str, mirror: str = "") -> str:
 
 
 def chart_source(chart: Mapping[str, t.Any], mirror: str = "") -> dict[str, str]:
-    """What kubernetes.core.helm wants: `ref`, `repo_url` (empty for OCI and files) and `version`.
+    """Return `ref`, `repo_url` (empty for OCI and files) and `version` for kubernetes.core.helm.
 
-    A mirror is `oci://…`, the address of a chart repository, or a folder with `<name>/` or `<name>-<version>.tgz`.
+    A mirror is `oci://…`, the address of a chart repository, or a folder with `<name>/` or
+    `<name>-<version>.tgz`.
     """
     name, version = str(chart["name"]), str(chart["version"])
     place = (mirror or str(chart["repository"])).rstrip("/")
@@ -44,7 +45,7 @@ def chart_source(chart: Mapping[str, t.Any], mirror: str = "") -> dict[str, str]
 
 
 def archive(chart: Mapping[str, t.Any]) -> str:
-    """The address of a chart's archive, for somebody who fills a mirror."""
+    """Return the address of a chart's archive, for filling a mirror."""
     repository, name, version = str(chart["repository"]).rstrip("/"), str(chart["name"]), str(chart["version"])
     if repository.startswith("oci://"):
         return f"{repository}/{name}:{version}"
@@ -52,12 +53,12 @@ def archive(chart: Mapping[str, t.Any]) -> str:
 
 
 def wanted(matrix: Mapping[str, t.Any], roles: Iterable[str], mirror: str = "") -> list[dict[str, str]]:
-    """Every image of the roles, each once: where it comes from and where the mirror must have it."""
+    """Return each image of the roles once, with its source and its place on the mirror."""
     found = {str(image) for role in roles for image in matrix["images"].get(role, ())}
     return [{"image": image, "mirror": mirrored(image, mirror)} for image in sorted(found)]
 
 
 def charts_of(roles: Iterable[str], matrix: Mapping[str, t.Any]) -> list[str]:
-    """Names of the matrix's charts that the roles install."""
+    """Return the names of the matrix's charts that the roles install."""
     others = {"monitoring": "dcgm_exporter", "autoscaler": "cluster_autoscaler"}
     return [name for name in (others.get(role, role) for role in sorted(roles)) if name in matrix["charts"]]

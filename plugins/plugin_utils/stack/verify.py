@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judges a cluster after everything was installed: what must be true, in order, so that devices can come and go."""
+"""Judge a cluster after the installation, by conditions for attaching and detaching devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRESENT = "nvidia.com/gpu.present"
 
 
 def installed(case: Case) -> Iterator[Finding]:
-    """What the plan installs by Helm is deployed in the planned version."""
+    """Check that the planned charts are deployed in the planned version."""
     there = {str(release["chart"]): release for release in case.listed("releases")}
     for chart, version in (case.plan.get("charts") or {}).items():
         release = there.get(chart)
@@ -36,7 +36,7 @@ def installed(case: Case) -> Iterator[Finding]:
 
 
 def operator_ready(case: Case) -> Iterator[Finding]:
-    """The operator says that all its operands are ready."""
+    """Check that all operands of the operator are ready."""
     if not case.plan.get("gpu_operator"):
         return
     kind = "GPUCluster" if case.wants("gpu_operator_mode", "gpu_cluster") else "ClusterPolicy"
@@ -55,7 +55,7 @@ def operator_ready(case: Case) -> Iterator[Finding]:
 
 
 def daemon_sets(case: Case) -> Iterator[Finding]:
-    """Every DaemonSet of the stack is ready wherever it belongs; one that belongs nowhere is well too."""
+    """Check that every DaemonSet of the stack is ready on its nodes, which may be none."""
     for item in case.listed("daemon_sets"):
         if item["namespace"] not in (case.plan.get("namespaces") or ()):
             continue
@@ -71,7 +71,7 @@ def daemon_sets(case: Case) -> Iterator[Finding]:
 
 
 def device_classes(case: Case) -> Iterator[Finding]:
-    """Claims can name the classes that they use."""
+    """Check that the DeviceClasses of claims exist."""
     if not case.plan.get("dra_driver") and not case.wants("gpu_operator_mode", "gpu_cluster"):
         return
     for name in case.plan.get("device_classes") or (DRIVER,):
@@ -82,7 +82,7 @@ def device_classes(case: Case) -> Iterator[Finding]:
 
 
 def devices(case: Case) -> Iterator[Finding]:
-    """Each node announces what its host shows; none at all is well."""
+    """Check that each node publishes the devices of its host, which may be none."""
     shown = {str(host["name"]): set(host["gpus"]) for host in case.listed("hosts") if host.get("gpus") is not None}
     for node in chosen(case):
         name = str(node["name"])
@@ -108,7 +108,7 @@ def _compared(name: str, announced: set[str], shown: set[str] | None) -> Iterato
 
 
 def node_agents(case: Case) -> Iterator[Finding]:
-    """Every node on the fabric has an agent that lives, where agents do the work on the nodes."""
+    """Check that every node on the fabric has a live node agent, if agents do node operations."""
     places = [item["namespace"] for item in case.listed("controllers") if item["node_hands"] == "agent"]
     agents = {agent["node"]: agent for agent in case.listed("agents")}
     for node in case.listed("nodes") if places else ():
@@ -129,7 +129,7 @@ def node_agents(case: Case) -> Iterator[Finding]:
 
 
 def one_way(case: Case) -> Iterator[Finding]:
-    """No GPU is handed out by the device plugin and by DRA."""
+    """Check that no GPU is offered by both the device plugin and DRA."""
     for node in chosen(case):
         counted = (node.get("allocatable") or {}).get("nvidia.com/gpu", 0)
         if counted and any(d["node"] == node["name"] and d["driver"] == DRIVER for d in case.listed("slices")):
@@ -141,7 +141,7 @@ def one_way(case: Case) -> Iterator[Finding]:
 
 
 def labels(case: Case) -> Iterator[Finding]:
-    """A node with devices carries the label by which operands find it."""
+    """Check that a node with devices has the label by which operands find it."""
     with_devices = {str(d["node"]) for d in case.listed("slices") if d["driver"] == DRIVER}
     for node in chosen(case):
         if node["name"] in with_devices and (node.get("labels") or {}).get(PRESENT) != "true":
@@ -153,7 +153,7 @@ def labels(case: Case) -> Iterator[Finding]:
 
 
 def left_over(case: Case) -> Iterator[Finding]:
-    """No taint outlives the device that it was made for."""
+    """Check that no taint remains after its device."""
     owners = {f"{item['name']}-taint" for item in case.listed("composable_resources")}
     for name in case.listed("taint_rules"):
         if str(name).endswith("-taint") and name not in owners:
@@ -172,7 +172,7 @@ def left_over(case: Case) -> Iterator[Finding]:
 
 
 def readable(case: Case) -> Iterator[Finding]:
-    """What could not be read was not judged."""
+    """Warn about resources that could not be read, and so were not judged."""
     for problem in case.listed("problems"):
         yield warn("reading", str(problem), "Give the user the right to read it, or take these checks as not made")
 
@@ -192,10 +192,10 @@ RULES = (
 
 
 def judge(cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any]) -> list[Finding]:
-    """Everything that there is to say, what stops first."""
+    """Return all findings, the stopping ones first."""
     return findings.judge(RULES, Case(cluster, plan, matrix()))
 
 
 def verify(cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Findings, report and what stops, in the form that the filter returns."""
+    """Return findings, report and stopping ones in the form for the filter."""
     return result("verify", judge(cluster, plan))

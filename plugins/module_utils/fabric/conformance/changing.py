@@ -26,7 +26,7 @@ def a_device_is_attached_and_detached(subject: Subject) -> str:
     before = _free(subject)
     gained = gain(subject, subject.wanted, 1)
     (device,) = gained.devices
-    _on_the_machine(subject, device, subject.wanted, "gpu")
+    _on_the_machine(subject, device, subject.wanted, subject.kind)
     _are_free(subject, before - 1, f"{before} were free, {{}} are after an attach")
     give_back(subject, gained.devices)
     _are_free(subject, before, f"{before} were free, {{}} are after attach and detach")
@@ -98,8 +98,7 @@ def parallel_attaches_get_different_devices(subject: Subject) -> str:
 
 
 class Told(t.NamedTuple):
-    """The answer to one request. If its reply was ``lost``, one more device may still be attached.
-    """
+    """The answer to one request. If its reply was ``lost``, a device may still be attached."""
 
     devices: tuple[Device, ...]
     lost: bool = False
@@ -112,14 +111,13 @@ def _may_come(told: Sequence[Told]) -> int:
 
 def _attach_once(subject: Subject, token: str | None = None) -> Told:
     try:
-        return Told(subject.fabric.attach(subject.on, subject.wanted, token=token).devices)
+        return Told(subject.fabric.attach(subject.on, subject.wanted, token=token, kind=subject.kind).devices)
     except FabricError as error:
         return Told(error.devices, isinstance(error, Uncertain))
 
 
 def a_repeated_token_loses_no_device(subject: Subject) -> str:
-    """If a caller attaches twice with one token, the manager recognizes it, or no device is lost.
-    """
+    """For two attaches with one token, the manager recognizes it, or the caller finds all devices."""
     token = str(uuid.uuid4())
     before = held(subject, subject.wanted)
     told = [_attach_once(subject, token) for _unused in range(2)]
@@ -162,7 +160,7 @@ def _die_asking(subject: Subject) -> tuple[tuple[str, ...], threading.Thread]:
     def ask() -> None:
         fabric = subject.connect()
         try:
-            fabric.attach(subject.on, subject.wanted, token=str(uuid.uuid4()), started=started)
+            fabric.attach(subject.on, subject.wanted, token=str(uuid.uuid4()), kind=subject.kind, started=started)
         except FabricError:
             return
         finally:

@@ -21,8 +21,7 @@ PASSED, FAILED, UNSUPPORTED, SKIPPED = "passed", "failed", "unsupported", "skipp
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check. ``work`` returns how the manager does it, or raises Failed, Unsupported or Skipped.
-    """
+    """A check. ``work`` tells how the manager does it, or raises Failed, Unsupported or Skipped."""
 
     name: str
     work: Callable[[Subject], str]

@@ -115,8 +115,7 @@ def free_devices_are_counted(subject: Subject) -> str:
 
 
 def counted(subject: Subject) -> None:
-    """Raise Unsupported if the manager does not count free devices. Call it after another request.
-    """
+    """Raise Unsupported if the manager does not count free devices. Call it after a request."""
     if not subject.fabric.capabilities.counts_free:
         raise Unsupported("it does not say how many are free")
 

@@ -56,7 +56,7 @@ def held(subject: Subject, model: str, machine: str | None = None) -> dict[str, 
     return {d.uid: d for d in of_model(patiently(subject, lambda: subject.fabric.machine(uid)), model)}
 
 
-def gain(subject: Subject, model: str, count: int, kind: str = "gpu", machine: str | None = None) -> Gained:
+def gain(subject: Subject, model: str, count: int, kind: str | None = None, machine: str | None = None) -> Gained:
     """Attach ``count`` more devices whatever fails in between. Raise Failed, FabricError."""
     uid = machine or subject.on
     before = held(subject, model, uid)
@@ -68,7 +68,7 @@ def gain(subject: Subject, model: str, count: int, kind: str = "gpu", machine: s
             raise Failed(f"only {len(new)} of {count} {model} came within {subject.patience:g} s")
         try:
             patiently(subject, lambda: attach_missing(
-                subject.fabric, uid, model, len(before) + count, subject.attach_deadline, kind))
+                subject.fabric, uid, model, len(before) + count, subject.attach_deadline, kind or subject.kind))
             refusal = None
         except Refused as error:
             refusal, refusals = error, refusals + 1
@@ -134,7 +134,7 @@ def refused_attach(subject: Subject, model: str, machine: str | None = None) -> 
     def ask() -> FabricError | None:
         before = held(subject, model)
         try:
-            subject.fabric.attach(uid, model)
+            subject.fabric.attach(uid, model, kind=subject.kind)
         except Uncertain:
             give_back(subject, adopt(subject, model, before))
             raise

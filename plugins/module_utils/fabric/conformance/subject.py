@@ -61,6 +61,12 @@ class Subject:
         return given(self.machine, "machine")
 
     @property
+    def kind(self) -> str:
+        """The kind of ``model``: gpu, or what the manager attaches if it attaches no GPUs."""
+        kinds = self.fabric.capabilities.kinds
+        return "gpu" if "gpu" in kinds else kinds[0]
+
+    @property
     def theirs(self) -> str:
         """A machine of another tenant. Raise Unsupported or Skipped if there is none."""
         if not self.tenants:

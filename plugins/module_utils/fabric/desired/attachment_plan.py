@@ -82,8 +82,7 @@ class AttachmentPlan:
         return planned
 
     def _finder(self, specs: Sequence[AttachmentSpec]) -> Callable[[AttachmentSpec], Machine]:
-        """Return a function that finds a machine. Read one machine alone, or list all for several.
-        """
+        """Return a function that finds a machine. Read a single one alone, or list all."""
         if len({spec.machine for spec in specs}) == 1:
             return lambda spec: lookup.machine(self.fabric, spec.machine, f"{spec.where}machine")
         machines = self.fabric.machines()

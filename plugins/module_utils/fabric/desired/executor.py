@@ -87,8 +87,7 @@ class Executor:
         return tuple(new), ()
 
     def _begin(self, step: Step) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-        """Request an attach and return when the manager has accepted it. It continues without us.
-        """
+        """Request an attach and return when it is accepted. It continues without us."""
         sizes = [step.count] if self.fabric.capabilities.batch else [1] * step.count
         attaches = [BackgroundAttach(self.fabric, step.machine.uid, step.model, size, step.kind) for size in sizes]
         for attach in attaches:

@@ -30,8 +30,7 @@ PoolKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
-    """``steps`` in the order of their start. ``before`` and ``after`` are by machine name or uid.
-    """
+    """``steps`` in the order of their start. ``before`` and ``after`` are by machine."""
 
     steps: tuple[Step, ...]
     before: Mapping[str, Mapping[str, int]]

@@ -29,8 +29,7 @@ class Survey:
     problems: Mapping[str, str]
 
     def result(self, attach_seconds: float, detach_seconds: float) -> Json:
-        """Return the result of a module. The arguments are the expected seconds of one operation.
-        """
+        """Return the result of a module. The arguments are expected seconds of an operation."""
         return {"plan": [_step_row(s) | {"count": s.count, "device": s.device.uid if s.device else None,
                                          "reason": s.reason} for s in self.plan.steps],
                 "predicted_seconds": layout.predict(self.plan, self.able, attach_seconds, detach_seconds),

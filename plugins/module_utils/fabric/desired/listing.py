@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Filter and sort machines, devices, free counts and links of a manager. Made for 40,000 devices.
-"""
+"""Filter and sort a manager's machines, devices, free counts and links, up to 40,000 devices."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class Redactor:
             self.learn(secret)
 
     def learn(self, secret: str) -> None:
-        """Replace ``secret`` in later texts, in plain and percent-encoded form, the longest first.
-        """
+        """Replace ``secret`` in later texts, plain and percent-encoded, the longest first."""
         self._secrets = tuple(sorted({*self._secrets, *_forms(secret)}, key=len, reverse=True))
 
     def learn_token(self, token: str) -> None:

@@ -71,16 +71,14 @@ def _number(value: t.Any) -> float | None:
 
 
 def token(text: str, asked_wall: float, asked_monotonic: float) -> Token:
-    """Return the token with its times. It is renewed 30 s before its end, or after half its life.
-    """
+    """Return the token. It is renewed 30 s before its end, or after half its life."""
     seconds = max(lifetime(text, asked_wall), 0.0)
     end = asked_monotonic + seconds
     return Token(text, end - min(RENEW_BEFORE, seconds / 2), end)
 
 
 class TokenSource:
-    """Holder of the current token. ``login`` fetches a new one. Thread-safe, one login at a time.
-    """
+    """Holder of the current token. ``login`` fetches a token. Thread-safe, one login at once."""
 
     def __init__(self, login: Callable[[], Token], clock: Callable[[], float] = time.monotonic) -> None:
         self._login = login

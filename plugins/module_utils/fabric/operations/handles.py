@@ -15,8 +15,7 @@ import typing as t
 from ..errors import Uncertain
 
 VERSION: t.Final = 1
-"""Version of a handle in its key ``version``. Increase it only if older releases must not read it.
-"""
+"""Version in a handle's key ``version``. Increase it only if older releases must not read it."""
 
 
 def written(handles: tuple[str, ...]) -> str:

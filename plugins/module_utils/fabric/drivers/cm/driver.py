@@ -41,8 +41,7 @@ PREFIX: t.Final = "/cluster_manager/cluster_autoscaler"
 
 
 class FabricManagerBehind(t.Protocol):
-    """The part of the Fabric Manager that CM's driver uses. All calls block and raise FabricError.
-    """
+    """The part of FM that CM's driver uses. All calls block and raise FabricError."""
 
     def machines(self) -> tuple[Machine, ...]:
         """Return all machines of the tenant."""
@@ -96,8 +95,7 @@ class CmDriver:
         return self._fm.free(machine_uid, model)
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Return FM's machines and free devices by (model, fabric), with CM's limits of machines.
-        """
+        """Return FM's machines and free devices by (model, fabric), with CM's limits."""
         found = self._fm.snapshot(models)
         try:
             return replace(found, sizes=self.sizes())

@@ -64,8 +64,7 @@ def nameless(key: Key, reasons: tuple[str, ...]) -> Refused:
 
 
 def overcounted(key: Key, spec: Spec) -> Refused:
-    """Return the error for a request that was not sent, as failed devices without names count too.
-    """
+    """Return the error for an unsent request, as failed devices without names count too."""
     why = "; ".join(dict.fromkeys(spec.nameless_failures))
     return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM counts {spec.counted_failures} "
                    f"that failed without a name ({why}), so a request for one more could bring several; have its "

@@ -113,8 +113,7 @@ class Resizer:
         return operations[:room]
 
     def _fewer(self, key: Key, operations: Operations, error: FabricError) -> Operations:
-        """After a refusal, keep as many operations as devices are free, as CM does all or nothing.
-        """
+        """After a refusal, keep as many operations as devices are free. CM does all or none."""
         free = self._free(key)
         left = min(len(operations) - 1, len(operations) if free is None else free)
         if free is not None and free < len(operations):
@@ -131,8 +130,7 @@ class Resizer:
         self._post(request)
 
     def _noticed(self, key: Key, spec: Spec, number: int) -> bool:
-        """Return whether the document shows a request without a reply, by its count or its devices.
-        """
+        """Return whether the document shows a request without a reply in count or devices."""
         patience = Patience(min(polling.NOTICE_SECONDS, self._timeout))
         while not patience.over:
             now = tolerant(lambda: self.spec(key))
@@ -199,8 +197,7 @@ class Resizer:
         self.await_removed(key, there, spec)
 
     def _one_by_one(self, key: Key, operations: Operations, error: FabricError) -> None:
-        """After a refusal of all devices, remove each alone, so that only the stuck device stays.
-        """
+        """After a refusal, remove each device alone, so that only the stuck device stays."""
         if len({o.what for o in operations}) == 1:
             if isinstance(error, Missing) and self._is_leaving(key, [str(operations[0].what)]):
                 self.await_removed(key, operations)

@@ -16,8 +16,7 @@ COMPOSABLE: t.Final = frozenset({"gpu"})
 
 
 def entries(body: t.Any) -> list[dict[str, t.Any]]:
-    """Return ``data.machines`` of a reply, which may be empty. Raise Unreadable if it is no list.
-    """
+    """Return the list ``data.machines`` of a reply, which may be empty. Raise Unreadable."""
     data = body.get("data") if isinstance(body, dict) else None
     found = data.get("machines") if isinstance(data, dict) else None
     if not isinstance(found, list):
@@ -78,8 +77,7 @@ def attached(body: t.Any, machine_uid: str, model: str, kind: str) -> tuple[Devi
 
 
 def available(body: t.Any) -> int:
-    """Return ``reserved_res_num_per_fabric``, the number of attachable devices. Raise Unreadable.
-    """
+    """Return ``reserved_res_num_per_fabric``, the attachable devices. Raise Unreadable."""
     number = _integer(body.get("reserved_res_num_per_fabric")) if isinstance(body, dict) else None
     if number is None or number < 0:
         raise Unreadable("it has no reserved_res_num_per_fabric")

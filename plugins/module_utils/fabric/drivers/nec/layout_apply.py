@@ -93,8 +93,7 @@ class Applier:
         self.finish(apply, dict(enumerate(steps, 1)))
 
     def _refused(self, steps: list[Step], error: FabricError) -> None:
-        """Fail a single refused step. Let each of several steps run alone, as one may be the cause.
-        """
+        """Fail a single refused step. Let several steps run alone, as one may be the cause."""
         self._alone = Patience(ALONE_SECONDS)
         if len(steps) == 1:
             steps[0].pending.fail(error)
@@ -140,8 +139,7 @@ class Applier:
         raise error
 
     def _listed(self, steps: Sequence[Step]) -> str | None:
-        """Return the ApplyID of a running apply with these procedures, from any page of the list.
-        """
+        """Return the ApplyID of a running apply with these procedures, from all pages."""
         seen = 0
         for _page in range(MOST_PAGES):
             path = f"{PATH}?fields=procedures" + (f"&offset={seen}" if seen else "")

@@ -197,8 +197,7 @@ def found_apply(reply: t.Any, steps: Sequence[Step]) -> str | None:
 
 
 def page(reply: t.Any, steps: Sequence[Step]) -> tuple[str | None, int, int]:
-    """Return ``found_apply`` of one page, the entries on this page, and the entries of all pages.
-    """
+    """Return ``found_apply`` of one page, its number of entries, and that of all pages."""
     body = reply if isinstance(reply, dict) else {}
     return found_apply(reply, steps), len(body.get("applyResults") or ()), total(body)
 

@@ -86,8 +86,7 @@ class Layout:
         return next((n for n in self.nodes if n.uid.casefold() == uid.casefold()), None)
 
     def source(self, node: Node) -> Part | None:
-        """Return the connection point of the node's devices: its *eeio* adapter, or else its CPU.
-        """
+        """Return the node's connection point: its *eeio* adapter, or else its CPU."""
         own = [self.parts[uid] for uid in node.parts if uid in self.parts and self.parts[uid].detected]
         for host in own:
             if host.type == HOST_ADAPTER and host.role in ("eesv", ""):
@@ -140,8 +139,7 @@ class Layout:
 
 
 def layout(resources: t.Any, nodes: t.Any) -> Layout:
-    """Read the replies to ``/resources?detail=true`` and ``/nodes?detail=true``. Raise Unreadable.
-    """
+    """Read ``/resources?detail=true`` and ``/nodes?detail=true``. Raise Unreadable."""
     parts = {part.uid: part for part in map(_part, _list(resources, "resources")) if part}
     found = tuple(node for node in map(_node, _list(nodes, "nodes")) if node)
     bare = Layout(parts, found)

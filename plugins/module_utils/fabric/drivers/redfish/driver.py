@@ -85,8 +85,7 @@ class RedfishDriver:
         return sum(1 for _unit in candidates(shown, shown.hosts[machine_uid], model, None))
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Return the machines, and the free devices of each fabric as its first machine sees them.
-        """
+        """Return machines, and free devices of each fabric as its first machine sees them."""
         taken = time.time()
         shown = self.service_model()
         through = {host.fabric: host for host in reversed(list(shown.hosts.values())) if host.fabric is not None}

@@ -97,8 +97,7 @@ class CompositionExecutor:
         self, dialect: Dialect, preconditions: Preconditions, operations: Operations, error: FabricError | None,
         patience: Patience,
     ) -> None:
-        """Make one attempt. After a lost reply, repeat only requests that cannot take effect twice.
-        """
+        """Make one attempt. Repeat a lost request only if it cannot take effect twice."""
         if any(dialect.moving(preconditions, o.what) for o in operations):
             self._confirm(dialect, operations, patience)
         elif isinstance(error, Uncertain) and not dialect.swaps:

@@ -38,14 +38,12 @@ class FabricTree:
 
     @property
     def host_ports(self) -> frozenset[str]:
-        """Endpoints of machines, including hidden machines. A device's endpoint may have ``Both``.
-        """
+        """Endpoints of machines, even hidden ones. A device's endpoint may be ``Both``."""
         return frozenset(endpoint.uri for endpoint in self.endpoints
                          if any(entity.role == "Initiator" for entity in endpoint.entities()))
 
     def host_port(self, zone: Zone) -> tuple[str, ...]:
-        """Return the zone itself on a fabric where zones are host ports. A machine has its members.
-        """
+        """Return the zone itself if zones are host ports. A machine has its members."""
         return (zone.uri,) if self.host_zones else ()
 
     @property

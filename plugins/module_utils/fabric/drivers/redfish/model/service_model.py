@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Model of a service: machines, composable units, and which machine has or can have which. No I/O.
-"""
+"""Model of a service: machines, composable units, and the units of each machine. No I/O."""
 
 from __future__ import annotations
 

@@ -118,8 +118,7 @@ def _model_name(kind: str, alike: Sequence[Part], telling: Sequence[Part], size:
 
 
 def kind_of(part: Part) -> str:
-    """Return ``gpu``, ``fpga``, ``memory`` and so on, or empty for an unknown part and for a CPU.
-    """
+    """Return ``gpu``, ``fpga``, ``memory`` and so on, or empty for an unknown part or a CPU."""
     if part.processor_type is not None:
         return PROCESSOR_KINDS.get(part.processor_type, "")
     if part.chunk_size is not None:

@@ -236,8 +236,7 @@ class Connection(Described):
         return (*self.initiator_groups, *self.target_groups)
 
     def expanded(self, known: Mapping[str, tuple[str, ...]]) -> Connection:
-        """Return the connection with the endpoints of the ``known`` groups, by path of the group.
-        """
+        """Return the connection with the endpoints of the ``known`` groups (by path)."""
         if not self.groups:
             return self
         changed: dict[str, t.Any] = {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The emulator of the Toy Composer: its requests over the devices of the emulated fabric."""
+"""The emulator of the Toy Composer. It handles requests over the devices of the emulated fabric."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.emulator.pool.pool import (
 )
 
 NAME: t.Final = "acme.toy.toy"
-# Status and code by what the pool could not do. All else is refused for good.
+# Status and code of each error of the pool. All other errors are final.
 ERRORS: t.Final[dict[type[PoolError], tuple[int, str]]] = {
     UnknownMachine: (404, "no_host"), UnknownDevice: (404, "no_device"), Exhausted: (400, "exhausted"),
     DeviceBusy: (409, "busy"),
@@ -35,7 +35,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def routes(context: EmulatorContext) -> list[web.RouteDef]:
-    """Return everything that the Toy Composer answers."""
+    """Return all routes of the Toy Composer."""
     toy = Toy(context)
     rack = f"/toy/v1/racks/{context.spec.settings[NAME].get('rack', 'main')}"
     return [
@@ -48,7 +48,7 @@ def routes(context: EmulatorContext) -> list[web.RouteDef]:
 
 
 class Toy:
-    """The Toy Composer before the pool of devices."""
+    """The Toy Composer over the pool of devices."""
 
     def __init__(self, context: EmulatorContext) -> None:
         self.pool, self.users = context.pool, context.tokens.credentials.users
@@ -80,7 +80,7 @@ class Toy:
         return web.json_response({"devices": [shown(each) for each in found]})
 
     async def attach(self, request: web.Request) -> web.Response:
-        """Answer POST when the device is there. The work goes on if the client goes away."""
+        """Answer POST when the device is there. The work continues if the client disconnects."""
         host, body = self.asked(request), await request.json()
         request[ENTRY].model = body["model"]
         found = await self.pool.run(self.pool.attach(host.uid, body["model"], body["kind"]))
@@ -92,7 +92,7 @@ class Toy:
         return web.Response(status=204)
 
     def asked(self, request: web.Request) -> MachineSpec:
-        """Return the host of the address. Raises UnknownMachine."""
+        """Return the host of the path. Raises UnknownMachine."""
         request[ENTRY].machine = request.match_info["host"]
         return self.pool.machine(request.match_info["host"])
 
@@ -120,7 +120,7 @@ def refusal(status: int, code: str, message: str) -> web.Response:
 
 
 def purpose(method: str, path: str, body: t.Any) -> str:
-    """Return what a request is for, so that faults strike the right ones."""
+    """Return the purpose of a request, so that faults strike the right requests."""
     return {"POST": "attach", "DELETE": "detach"}.get(method, "read")
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The driver passes every conformance check, also while replies and requests get lost and the manager restarts."""
+"""The driver passes every conformance check, also if replies or requests are lost or the manager
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ FABRIC: dict[str, t.Any] = {
     ]}],
     "machines": [{"name": "node-0", "fabric": 1}, {"name": "node-1", "fabric": 1}],
 }
-# The faults that are strange to a driver that forgets them. `emulator fault --help` lists all.
+# The faults that a driver easily forgets. `emulator fault --help` lists all.
 PROFILES = ("none", "lost-reply", "lost-request", "restart")
 
 
@@ -64,7 +66,7 @@ def subject(emulator: Emulator) -> Subject:
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_the_driver_conforms(emulator: Emulator, check: Check, profile: str) -> None:
-    """Whatever happens on the way, no device is lost and none stays where it was not asked for."""
+    """Check that no device is lost, and that none stays where it was not requested."""
     emulator.reset(log=True)
     examined = subject(emulator)
     emulator.set_faults(profile=profile, seed=1)
@@ -76,7 +78,7 @@ def test_the_driver_conforms(emulator: Emulator, check: Check, profile: str) -> 
 
 
 def test_another_rack_is_missing(emulator: Emulator) -> None:
-    """The option of the driver reaches the CDI Manager."""
+    """Check that the option of the driver reaches the CDI Manager."""
     config = emulator.fabric_config(driver_options={"rack": "elsewhere"})
     with pytest.raises(FabricError, match="list the hosts"):
         connect(FabricConfig.from_dict(config)).machines()

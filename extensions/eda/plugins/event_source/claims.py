@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Event source: tells a rulebook that ResourceClaims wait for devices of the fabric.
+"""Event source that reports ResourceClaims waiting for devices of the fabric.
 
-The watching is the collection's own reflector on threads of its own, so that nothing here blocks the event loop.
-An event only says that there is work; the action reads the state anew, so a lost or doubled event costs nothing.
+The collection's own reflector watches on threads of its own, so that nothing here blocks the event
+loop. An event only reports that there is work. The action reads the state again, so a lost or
+doubled event costs nothing.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ EXAMPLES = r"""
 DEFAULTS = {"settle": 0.05, "gather": 1.0, "interval": 1.0, "retry": 30.0, "resync": 300.0, "release_after": 600.0,
             "served_within": 180.0}
 MOST_LISTED = 100
-"""Claims and pods in one event: AWX keeps the event among the variables of the job."""
+"""Most claims and pods in one event. AWX keeps the event among the variables of the job."""
 OTHERS = ("config_path", "gates", "lease_namespace")
 _KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
 _CONFIG = "ansible_collections.composable.infra.plugins.module_utils.reconcile.config"
@@ -113,7 +114,10 @@ _SHARED = "ansible_collections.composable.infra.plugins.module_utils.event_sourc
 
 
 def _load(name: str) -> t.Any:
-    """A module of the collection; sources are run by path, so the collection root is found here."""
+    """Import a module of the collection.
+
+    Sources are run by path, so the collection's root is found here.
+    """
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -124,12 +128,15 @@ def _load(name: str) -> t.Any:
 
 
 def _kube(name: str) -> t.Any:
-    """A module of the collection's Kubernetes layer."""
+    """Import a module of the collection's Kubernetes layer."""
     return _load(f"{_KUBE}.{name}")
 
 
 def _numbers(args: dict[str, t.Any]) -> dict[str, float]:
-    """The timing options, checked. Raises ValueError naming the option, its value and what is allowed."""
+    """Check and return the timing options.
+
+    Raises ValueError with the option, its value and the allowed values.
+    """
     found: dict[str, float] = _load(_SHARED).seconds(args, DEFAULTS, OTHERS)
     if str(args.get("gates", True)).lower() not in ("true", "false"):
         raise ValueError(f"gates: {args['gates']!r} is not usable: must be true or false")
@@ -137,7 +144,10 @@ def _numbers(args: dict[str, t.Any]) -> dict[str, float]:
 
 
 def _check_config(args: dict[str, t.Any]) -> None:
-    """Raise ValueError when the actions could not use the configuration: they would fail at each event."""
+    """Raise ValueError if the actions could not use the configuration.
+
+    They would fail at each event.
+    """
     if "config_path" not in args:
         return
     if not args["config_path"]:
@@ -150,12 +160,17 @@ def _check_config(args: dict[str, t.Any]) -> None:
 
 
 def _gates(args: dict[str, t.Any]) -> bool:
-    """Whether held pods are told; rulebooks may give it as a text."""
+    """Return whether gated pods are reported. Rulebooks may give the option as a text."""
     return str(args.get("gates", True)).lower() == "true"
 
 
 class Watcher:
-    """Keeps what waits and when to speak next. Changes come from the reflector's thread, reads from the event loop."""
+    """The waiting claims and pods, and when the next event is due.
+
+    The reflector's thread writes, and the event loop reads. ``times``: the timing options, in
+    seconds. ``wake``: called after a change. ``claims``: the module for ResourceClaims. ``held``:
+    returns whether a pod is gated.
+    """
 
     def __init__(self, times: dict[str, float], wake: t.Callable[[], object], claims: t.Any,
                  held: t.Callable[[dict[str, t.Any]], bool] = lambda pod: False) -> None:
@@ -169,7 +184,7 @@ class Watcher:
         self.appointments: dict[str, float] = {"start": 0.0}
 
     def changed(self, kind: str, claim: dict[str, t.Any], old: dict[str, t.Any] | None) -> None:
-        """A claim changed: it began to wait, went on, or set devices free."""
+        """Note that a claim began to wait, was served, or freed devices."""
         uid = claim["metadata"]["uid"]
         waits = kind != "DELETED" and self._waits(claim)
         freed = self._freed(kind, claim, old)
@@ -187,7 +202,7 @@ class Watcher:
             self._wake()
 
     def pod_changed(self, kind: str, pod: dict[str, t.Any], old: dict[str, t.Any] | None) -> None:
-        """A pod changed: it is held, or it is no longer."""
+        """Note that a pod is gated, or no longer."""
         meta = pod["metadata"]
         held = kind != "DELETED" and self._held(pod)
         with self._lock:
@@ -204,7 +219,10 @@ class Watcher:
             self._wake()
 
     def _put(self, found: dict[str, str]) -> None:
-        """Note what waits, and when the first and the last came of those that no event has reported. Needs the lock."""
+        """Note a waiting claim or pod, and when the first and the last unreported one came.
+
+        Needs the lock.
+        """
         before = self.waiting.get(found["uid"], {}).get("allocated", self._told.get(found["uid"]))
         if before != found["allocated"]:
             now = time.monotonic()
@@ -215,7 +233,7 @@ class Watcher:
         return any(self._told.get(uid) != found["allocated"] for uid, found in self.waiting.items())
 
     def _news_time(self) -> float:
-        """When an event about what began to wait is due. Needs the lock."""
+        """Return when an event about unreported claims and pods is due. Needs the lock."""
         if not self._unreported():
             return float("inf")
         first, last = self._news
@@ -225,7 +243,10 @@ class Watcher:
         return self._spoke + self._times["interval"]
 
     def _freed(self, kind: str, claim: dict[str, t.Any], old: dict[str, t.Any] | None) -> bool:
-        """True when devices lost their claim: at once their idle time begins, and later it is over."""
+        """Return whether devices lost their claim.
+
+        At once their idle time begins, and later it is over.
+        """
         before = claim if kind == "DELETED" and old is None else old
         if before is None or not self._claims.results(before):
             return False
@@ -246,7 +267,7 @@ class Watcher:
                 "allocated": str(allocation.get("allocationTimestamp") or meta["resourceVersion"])}
 
     def due(self, now: float) -> str:
-        """Why an event is due now, empty when none is."""
+        """Return why an event is due now, empty if none is."""
         with self._lock:
             if self._news_time() <= now:
                 return "claims"
@@ -254,11 +275,13 @@ class Watcher:
             return due[0][1].partition(" ")[0] if due else ""
 
     def _may(self, name: str, when: float) -> float:
-        """When an appointment is kept: not before the interval since the last event is over."""
+        """Return when an appointment is due, which is not before the interval since the last event
+        is over.
+        """
         return when if name == "start" else max(when, self._next_event())
 
     def problem(self) -> str:
-        """Why new pods must not be held: no pass serves those that are; empty when passes do."""
+        """Return why new pods must not be gated, empty if passes serve the gated pods."""
         with self._lock:
             longest = time.monotonic() - min(self._unserved.values(), default=float("inf"))
         if longest <= self._times["served_within"]:
@@ -266,13 +289,13 @@ class Watcher:
         return f"no pass has served a pod that was told of {longest:.0f} s ago"
 
     def next_time(self) -> float:
-        """When, by the monotonic clock, an event is due without a change."""
+        """Return when, by the monotonic clock, an event is due without a change."""
         with self._lock:
             kept = (self._may(name, when) for name, when in self.appointments.items())
             return min([self._news_time(), *kept])
 
     def event(self, reason: str, now: float) -> dict[str, t.Any]:
-        """The event, and a note of what it told."""
+        """Return the event, and note its contents as reported."""
         with self._lock:
             self._spoke = now
             claims = sorted(self.waiting.values(), key=lambda c: (c["namespace"], c["name"]))
@@ -289,7 +312,7 @@ class Watcher:
 
 
 async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
-    """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
+    """Watch until cancelled. Raises ValueError for unusable options."""
     times, loop, woken = _numbers(args), asyncio.get_running_loop(), asyncio.Event()
     _check_config(args)
     shared = _load(_SHARED)
@@ -302,7 +325,10 @@ async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
 
 
 def _watches(client: t.Any, watcher: Watcher, args: dict[str, t.Any]) -> list[t.Any]:
-    """What runs beside the event loop: the watch of claims and, with gates, that of pods and the Lease."""
+    """Return the threads beside the event loop.
+
+    They are the watch of claims, and with gates the watch of pods and the GateLease.
+    """
     resource, watch, store = _kube("api_resources"), _kube("watch.reflector"), _kube("watch.store").Store
     found = [watch.Reflector(client, resource.CLAIMS, store({}), watcher.changed)]
     if _gates(args):

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Event source: tells a rulebook that pods find no node, and that nodes are not needed, for jobs that order nodes.
+"""Event source that reports pods without a node, and nodes that are not needed, for jobs that order
+nodes.
 
-Each event starts a job, so events are limited. Pods that become due together share one event. A pod that no node
-can serve starts few jobs and delays no other pod.
+Each event starts a job, so events are limited. Pods that become due together share one event. A pod
+that no node can serve starts few jobs and delays no other pod.
 """
 
 from __future__ import annotations
@@ -107,9 +108,10 @@ DEFAULTS = {"unschedulable_after": 60.0, "unneeded_after": 300.0, "retry": 1800.
 COUNTS = {"max_orders": 10, "max_tries": 3, "max_devices": 50}
 OTHERS = (*COUNTS, "node_selector")
 MOST_LISTED = 100
-"""Pods or nodes in one event: AWX keeps the event among the variables of the job."""
+"""Most pods or nodes in one event. AWX keeps the event among the variables of the job."""
 UNSCHEDULABLE, NODE_UNNEEDED = "unschedulable", "node_unneeded"
-# Source: Cluster Autoscaler 1.36.1, utils/taints/taints.go; the value is when it was set, in seconds since the epoch.
+# Source: Cluster Autoscaler 1.36.1, utils/taints/taints.go. The value is when the taint was set, in
+# seconds since the epoch.
 CANDIDATE, DELETED = "DeletionCandidateOfClusterAutoscaler", "ToBeDeletedByClusterAutoscaler"
 _KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
 _SHARED = "ansible_collections.composable.infra.plugins.module_utils.event_source"
@@ -119,7 +121,10 @@ _log = logging.getLogger(__name__)
 
 
 def _load(name: str) -> t.Any:
-    """A module of the collection; sources are run by path, so the collection root is found here."""
+    """Import a module of the collection.
+
+    Sources are run by path, so the collection's root is found here.
+    """
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -133,9 +138,9 @@ def _load(name: str) -> t.Any:
 class Limits:
     """How often jobs may be started. Times are in seconds.
 
-    ``after``: how long a pod or node must have waited. ``retry``: how long after its event it is reported again.
-    ``interval``: least time between two events. ``max_orders``: most events within ``retry``. ``max_tries``: how often
-    the same pod or node is reported.
+    ``after``: how long a pod or node must have waited. ``retry``: how long after its event it is
+    reported again. ``interval``: least time between two events. ``max_orders``: most events within
+    ``retry``. ``max_tries``: how often the same pod or node is reported.
     """
 
     after: float
@@ -147,7 +152,11 @@ class Limits:
 
 @dataclass(slots=True)
 class Waiting:
-    """A pod or a node that waits: what an event says of it, since when, when it is due, and how often it was due."""
+    """A pod or a node that waits.
+
+    ``found``: its entry in an event. ``since``: when it began to wait. ``due``: when it is reported
+    next. ``tries``: how often it was reported.
+    """
 
     found: Json
     since: float
@@ -159,8 +168,8 @@ class Waiting:
 class Pending:
     """The pods, or the nodes, that wait for an order, by uid.
 
-    ``one_by_one``: an order is for the first of those that an event lists, and no event follows while it waits.
-    Otherwise an order is for all that are listed.
+    ``one_by_one``: an order is only for the first entry of an event, and no event follows while
+    that entry waits. Otherwise an order is for all entries.
     """
 
     limits: Limits
@@ -170,18 +179,18 @@ class Pending:
     _events: list[float] = field(default_factory=list)
 
     def put(self, uid: str, found: Json, now: float) -> None:
-        """Note that it waits, since now if it did not wait before."""
+        """Note that a pod or node waits, since now if it did not wait before."""
         if uid in self._waiting:
             self._waiting[uid].found = found
         else:
             self._waiting[uid] = Waiting(found, now, now + self.limits.after)
 
     def drop(self, uid: str) -> None:
-        """Note that it does not wait, or no longer."""
+        """Note that a pod or node does not wait, or no longer."""
         self._waiting.pop(uid, None)
 
     def next_time(self) -> float:
-        """When the next event is due."""
+        """Return when the next event is due."""
         when = min((each.due for each in self._waiting.values() if each.tries < self.limits.max_tries),
                    default=float("inf"))
         if not self._events:
@@ -193,10 +202,12 @@ class Pending:
 
     def listed(self, now: float, order: t.Callable[[Json], t.Any],
                why_not: t.Callable[[str], str] = lambda uid: "") -> tuple[list[Json], int]:
-        """Return what an event lists, in an order, and how many more are due. Count it as an order.
+        """Return the entries of an event, in an order, and how many more are due.
 
-        ``why_not``: why a job would not help the pod or node of this uid, empty if it may. It is asked for again after
-        ``retry``.
+        Count the event as an order.
+
+        ``why_not``: returns why a job would not help the pod or node with this uid, empty if it
+        may. It is called again for the same uid after ``retry``.
         """
         due = sorted((each.tries if self.one_by_one else 0, order(each.found) if self.one_by_one else each.since, uid)
                      for uid, each in self._waiting.items()
@@ -215,7 +226,7 @@ class Pending:
         return found if self.one_by_one else sorted(found, key=order), more
 
     def _useful(self, uids: list[str], now: float, why_not: t.Callable[[str], str]) -> list[str]:
-        """The first of these that a job may help."""
+        """Return the first of these that a job may help, at most MOST_LISTED."""
         found: list[str] = []
         for uid in uids:
             if len(found) == MOST_LISTED:
@@ -229,10 +240,11 @@ class Pending:
 
 
 class Watcher:
-    """Keeps what waits and when to speak. Changes come from the reflectors' threads, reads from the event loop.
+    """The waiting pods and nodes, and when the next event is due.
 
-    ``waits``: whether a raw pod waits for a node. ``asks``: whether it asks for devices. ``why_not``: why no new node
-    can serve it, empty if one may.
+    The reflectors' threads write, and the event loop reads. ``waits``: returns whether a raw pod
+    waits for a node. ``asks``: returns whether it requests devices. ``why_not``: returns why no new
+    node can serve it, empty if one may.
     """
 
     def __init__(self, times: dict[str, float], wake: t.Callable[[], object], waits: t.Callable[[Json], bool],
@@ -247,7 +259,7 @@ class Watcher:
         self._pending = {UNSCHEDULABLE: Pending(pods), NODE_UNNEEDED: Pending(nodes, one_by_one=True)}
 
     def pod_changed(self, kind: str, pod: Json, _old: Json | None) -> None:
-        """A pod changed: it found no node, or has one, or is gone."""
+        """Note that a pod found no node, or has a node, or is gone."""
         uid = pod["metadata"]["uid"]
         with self._lock:
             self._unplaced.pop(uid, None)
@@ -257,7 +269,9 @@ class Watcher:
         self._wake()
 
     def classes_changed(self, _kind: str, _device_class: Json, _old: Json | None) -> None:
-        """A DeviceClass changed: what pods ask for may be devices now."""
+        """Judge the pods again after a change of a DeviceClass, since their requests may be for
+        devices now.
+        """
         with self._lock:
             for uid in self._unplaced:
                 self._judge(uid)
@@ -272,7 +286,7 @@ class Watcher:
         pending.put(uid, {"uid": uid, "namespace": meta["namespace"], "name": meta["name"]}, time.monotonic())
 
     def node_changed(self, kind: str, node: Json, _old: Json | None) -> None:
-        """A node changed: it is not needed, or is, or is gone."""
+        """Note that a node is not needed, or is needed, or is gone."""
         meta, pending = node["metadata"], self._pending[NODE_UNNEEDED]
         taints = {taint.get("key"): taint for taint in (node.get("spec") or {}).get("taints") or ()}
         with self._lock:
@@ -284,17 +298,17 @@ class Watcher:
         self._wake()
 
     def due(self, now: float) -> str:
-        """Which event is due now, empty when none is."""
+        """Return which event is due now, empty if none is."""
         with self._lock:
             return next((name for name, each in self._pending.items() if each.next_time() <= now), "")
 
     def next_time(self) -> float:
-        """When, by the monotonic clock, an event is due without a change."""
+        """Return when, by the monotonic clock, an event is due without a change."""
         with self._lock:
             return min(each.next_time() for each in self._pending.values())
 
     def event(self, reason: str, now: float) -> Json:
-        """Return the event and count it as an order. Return nothing when no job would help."""
+        """Return the event and count it as an order. Return nothing if no job would help."""
         with self._lock:
             if reason == UNSCHEDULABLE:
                 pods = self._unplaced
@@ -314,13 +328,13 @@ def _by_age(node: Json) -> tuple[int, str]:
 
 
 def _since(taint: Json) -> int:
-    """When it was set, in seconds since the epoch; 0 when it does not say."""
+    """Return when the taint was set, in seconds since the epoch, 0 if it does not say."""
     value = str(taint.get("value") or "")
     return int(value) if value.isascii() and value.isdigit() else 0
 
 
 async def main(queue: asyncio.Queue[t.Any], args: Json) -> None:
-    """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
+    """Watch until cancelled. Raises ValueError for unusable options."""
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
     shared = _load(_SHARED)
     times, counts = shared.seconds(args, DEFAULTS, OTHERS), shared.counts(args, COUNTS)
@@ -334,7 +348,7 @@ async def main(queue: asyncio.Queue[t.Any], args: Json) -> None:
 
 
 def _watches(client: t.Any, watcher: Watcher, classes: t.Any, group: t.Any, selector: str | None) -> list[t.Any]:
-    """The watches of DeviceClasses, of pods without a node, and of nodes."""
+    """Return the watches of DeviceClasses, of pods without a node, and of nodes."""
     resource, reflector = _load(f"{_KUBE}.api_resources"), _load(f"{_KUBE}.watch.reflector").Reflector
     store = _load(f"{_KUBE}.watch.store").Store
     pods = _load(f"{_KUBE}.objects.pods")
@@ -345,20 +359,21 @@ def _watches(client: t.Any, watcher: Watcher, classes: t.Any, group: t.Any, sele
 
 
 def _waits(pod: Json) -> bool:
-    """Whether the scheduler found no node for it, and nothing else holds it or has a node for it."""
+    """Return whether the scheduler found no node for a pod, and no gate, nomination or end applies.
+    """
     pods = _load(f"{_KUBE}.objects.pods")
     gated = (pod.get("spec") or {}).get("schedulingGates")
     return bool(pods.unschedulable(pod)) and not (gated or pods.node(pod) or pods.ended(pod))
 
 
 def _asks(pod: Json, classes: t.Any) -> bool:
-    """Whether it asks for devices, as the provider of Cluster Autoscaler judges it."""
+    """Return whether a pod requests devices, as the provider of Cluster Autoscaler judges it."""
     scale_up = _load(f"{_AUTOSCALING}.scale_up")
     return bool(scale_up.asks_for_devices(pod, _by_class(classes)))
 
 
 def _why_not(pod: Json, group: t.Any, classes: t.Any, most: int) -> str:
-    """Why no new node of the group can serve a raw pod, empty if one may."""
+    """Return why no new node of the group can serve a raw pod, empty if one may."""
     return str(_load(f"{_AUTOSCALING}.new_node").why_no_new_node(pod, group.list(), _by_class(classes), most))
 
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""fabric_device for tasks on another host: this imports the driver, so Ansible packs it with the module."""
+"""fabric_device for tasks on another host.
+
+It imports the driver, so that Ansible packs it with the module.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The driver of the Toy Composer: a REST service that attaches one device per request and answers when it is done.
+"""The driver of the Toy Composer, a REST service that attaches one device per request and replies
+when it is done.
 
 ============================================  ==============================================================
 Request, below ``/toy/v1/racks/RACK``         Reply
@@ -12,8 +13,9 @@ Request, below ``/toy/v1/racks/RACK``         Reply
 ``DELETE /hosts/HOST/devices/DEVICE``         detaches a device, no content
 ============================================  ==============================================================
 
-An error is ``{"error": {"code", "message"}}``. A lost reply of an attach leaves open whether a device came. The session
-raises Uncertain then, and whoever called reads the machine before anything else.
+An error is ``{"error": {"code", "message"}}``. If the reply of an attach is lost, the device may
+have come or not. Then the session raises Uncertain, and the caller reads the machine before
+anything else.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ EXHAUSTED: t.Final = "exhausted"
 
 
 class ToyDriver:
-    """Client of one Toy Composer. Thread-safe; see ``FabricManager``."""
+    """Client of one Toy Composer. Thread-safe. See ``FabricManager``."""
 
     capabilities: t.Final = Capabilities(asynchronous=False, batch=False, lists_free=True, kinds=("gpu", "memory"))
 
@@ -64,21 +66,21 @@ class ToyDriver:
         self._session = Session(config, read_error)
 
     def machines(self) -> tuple[Machine, ...]:
-        """All hosts of the rack, by one request."""
+        """Return all hosts of the rack, by one request."""
         request = Request("GET", self._path("hosts"), "list the hosts")
         return read_reply(self._session, request, lambda body: tuple(machine(each) for each in listed(body, "hosts")))
 
     def machine(self, uid: str) -> Machine:
-        """One host; Missing when the Toy Composer does not know it."""
+        """Return one host. Raises Missing if the Toy Composer does not know it."""
         return read_reply(self._session, Request("GET", self._path("hosts", uid), f"read host {uid}"), machine)
 
     def free(self, machine_uid: str, model: str) -> int:
-        """Devices of the model that are free on the fabric of the host."""
+        """Return how many devices of the model are free on the fabric of the host."""
         fabric = self.machine(machine_uid).fabric
         return sum(usable(each, model) and each.fabric == fabric for each in self.devices())
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Hosts, and the free devices of each model and fabric: two requests."""
+        """Return hosts, and the free devices of each model and fabric, by two requests."""
         taken = time.time()
         machines, devices = {found.uid: found for found in self.machines()}, self.devices()
         fabrics = {found.fabric for found in machines.values() if found.fabric is not None}
@@ -87,7 +89,7 @@ class ToyDriver:
         return FabricSnapshot(machines, free, taken, read=time.time())
 
     def devices(self) -> tuple[Device, ...]:
-        """All devices of the rack, by one request."""
+        """Return all devices of the rack, by one request."""
         request = Request("GET", self._path("devices"), "list the devices")
         return read_reply(self._session, request, lambda body: tuple(device(each) for each in listed(body, "devices")))
 
@@ -105,7 +107,10 @@ class ToyDriver:
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device. The host is read first: a device that it does not have is done."""
+        """Detach one device. Read the host first.
+
+        If it does not have the device, the detach is done.
+        """
         found = self._find(machine_uid, device_uid)
         if found is None:
             return Task(True)
@@ -122,7 +127,7 @@ class ToyDriver:
         return Task(True, (found,))
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """The Toy Composer answers when it is done, so there is never an operation to wait for."""
+        """Raise Missing. The Toy Composer replies when it is done, so nothing is pending."""
         raise Missing(f"cannot wait for operation {', '.join(handles)}: the Toy Composer has none")
 
     def close(self) -> None:
@@ -150,7 +155,7 @@ class ToyDriver:
 
 
 def read_error(body: t.Any) -> ErrorBody | None:
-    """Return the words of an error, or nothing for a body that is not in the Toy Composer's form."""
+    """Return code and message of an error, None if the body is not in the Toy Composer's form."""
     error = body.get("error") if isinstance(body, dict) else None
     return ErrorBody(str(error.get("code")), str(error.get("message"))) if isinstance(error, dict) else None
 
@@ -185,7 +190,7 @@ def device(body: t.Any) -> Device:
 
 
 def usable(found: Device, model: str) -> bool:
-    """Whether a device is free, of the model, and not broken."""
+    """Return whether a device is free, of the model, and not broken."""
     return found.state == "free" and found.model == model and found.health != "Critical"
 
 

@@ -76,7 +76,7 @@ def _must_be_among(field: str, values: tuple[str, ...], allowed: tuple[str, ...]
 
 
 def collection_of(name: object) -> str:
-    """Return ``namespace.collection`` of a driver from another collection, or nothing for any other value."""
+    """Return ``namespace.collection`` of a driver from another collection, or an empty text."""
     found = NAME.fullmatch(name) if isinstance(name, str) else None
     return found[1] if found else ""
 

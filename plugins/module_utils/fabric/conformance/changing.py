@@ -117,7 +117,7 @@ def _attach_once(subject: Subject, token: str | None = None) -> Told:
 
 
 def a_repeated_token_loses_no_device(subject: Subject) -> str:
-    """For two attaches with one token, the manager recognizes it, or the caller finds all devices."""
+    """For two attaches with one token, the manager recognizes it, or callers find all devices."""
     token = str(uuid.uuid4())
     before = held(subject, subject.wanted)
     told = [_attach_once(subject, token) for _unused in range(2)]

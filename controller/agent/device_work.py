@@ -323,7 +323,12 @@ class DeviceWork:
         self._book.note(ask, evidence.with_trouble(trouble.reason, trouble.message, time.time()))
 
     def _noting(self, ask: Ask) -> Callable[[Evidence], None]:
-        """Return a function that notes steps. It leaves out problems that may end by themselves."""
+        """Return a function that notes steps.
+
+        It leaves out a problem, unless the problem is a warning.
+
+        ``_failed`` notes the problem if it lasts.
+        """
         def note(evidence: Evidence) -> None:
             trouble = evidence.trouble
             passing = trouble and trouble.reason not in WARNINGS

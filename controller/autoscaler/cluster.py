@@ -180,7 +180,7 @@ class Cluster:
     def provided(self, nodes: Collection[str]) -> set[str]:
         """Return the uids of pods with all devices idle in the ResourceSlices of these nodes.
 
-        Older pods come first.
+        If devices are short, claims that were allocated earlier get them first.
         """
         found: set[str] = set()
         for node in nodes:

@@ -45,7 +45,7 @@ _HEAD: t.Final = """<!DOCTYPE html>
 def address(told: str, folder: Path = FOLDER) -> str:
     """Return the address to which the page's links to the documentation lead.
 
-    ``told``: the address of the documentation by the collection's metadata. If it is the
+    ``told``: the address of the documentation by the collection's metadata. If it is empty or the
     placeholder, return the address of the pages that are served here. If ``folder`` has no pages,
     return an empty text, and the page has no links.
     """

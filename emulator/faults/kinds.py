@@ -36,9 +36,10 @@ class Host(t.Protocol):
         """End at once, as by kill -9, and start again."""
 
     def change_certificate(self, *, change: bool, publish: bool, spared: object = None) -> None:
-        """Serve another certificate from now on, or give clients the authority of the current one.
+        """Change the server's certificate.
 
-        ``spared``: a connection to keep.
+        ``change``: serve another certificate from now on. ``publish``: give clients the current
+        authority. ``spared``: a connection to keep.
         """
 
 

@@ -48,9 +48,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The structure.
+    """Boxes, switches and cables.
 
-    By default a fabric has a box and a switch, and a cable from each part to the switch.
+    By default, each fabric has a box and a switch, and each box and machine a cable to the switch.
     """
 
     boxes: tuple[Box, ...] = ()

@@ -277,8 +277,9 @@ class PluginWork:
     def _unsaid_until(self, plugin: Plugin, up: list[Ask]) -> float:
         """Return until when to wait for a pod's status to show when the pod began, 0.0 for no wait.
 
-        Before that the agent does not know which devices the plugin has seen. If no pod runs, a pod
-        that still ends, or a slice with a device, shows that another client has deleted the pod.
+        Before that the agent does not know which devices the plugin has seen. If no pod runs, but a
+        pod still ends or a slice shows a device, then another client has deleted the pod, and a
+        successor comes.
         """
         found = self._control.live(plugin)
         coming = any(map(is_starting, found)) if found else bool(self._state.plugin_pods(plugin)) or any(

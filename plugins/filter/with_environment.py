@@ -1,9 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Add the connection in environment variables, from AWX's credential or a shell, to a
-configuration.
-"""
+"""Add the connection of AWX's credential or a shell's variables to a configuration."""
 
 from __future__ import annotations
 

@@ -46,8 +46,7 @@ def config_secrets(inline: object) -> set[str]:
 
 
 def config(module: AnsibleModule | TaskContext) -> EngineConfig:
-    """Return the engine's configuration from ``config_path`` (a YAML file) or ``config`` (a
-    mapping).
+    """Return the engine's configuration from ``config_path`` (a YAML file) or ``config``.
 
     Raise BadConfig with a sentence that names the field, its value and the allowed values.
     """

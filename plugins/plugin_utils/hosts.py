@@ -236,8 +236,9 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
                                          fetch_hostvars=bool(compose))
 
     def _compose(self, template: str, variables: Json, *args: t.Any, **more: t.Any) -> t.Any:
-        """Return the value of an expression. Skip the slow template if it is only a variable's
-        name.
+        """Return the value of an expression.
+
+        Skip the slow template if the expression is only the name of a variable.
         """
         if template in variables and not self.option("use_extra_vars"):
             return variables[template]

@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a module's work in Ansible's own process for a local connection, without a copy of the
-module.
+"""Run a module's work in Ansible's own process if the connection is local.
 
 The module itself runs if the task needs its own process, for another host, user, interpreter or
 environment, or in the background. If the driver of the CDI Manager is from another collection, the

@@ -187,8 +187,9 @@ class FabricManager(t.Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return the abilities of this manager without a request. The first call of another method
-        may make them more exact.
+        """Return the abilities of this manager without a request.
+
+        The first call of another method may make them more exact.
         """
 
     def machines(self) -> tuple[Machine, ...]:
@@ -198,8 +199,9 @@ class FabricManager(t.Protocol):
         """Read one machine with its devices again. Raise Missing if it is unknown."""
 
     def free(self, machine_uid: str, model: str) -> int:
-        """Return how many devices of ``model`` (the manager's name) can be attached to the machine
-        now.
+        """Return how many devices of ``model`` can be attached to the machine now.
+
+        ``model`` is the manager's name of the model.
 
         Raise Missing for an unknown machine, and Refused if free devices are not counted
         (``counts_free``).
@@ -260,8 +262,7 @@ class PowerManager(t.Protocol):
         """Read the power of a machine again. Raise Missing if the machine is unknown."""
 
     def reset(self, machine_uid: str, reset_type: str) -> None:
-        """Request a reset of a Redfish reset type. Return when it is accepted, before power
-        changes.
+        """Request a reset. Return when it is accepted, before the power changes.
 
         Raise Refused, Busy if the machine is switching, and Uncertain if the reply was lost.
         """

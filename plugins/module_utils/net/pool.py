@@ -1,9 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep connections to a server between requests, as a TLS handshake costs as much CPU as ten
-requests.
-"""
+"""Keep connections between requests, as a TLS handshake costs the CPU of ten requests."""
 
 from __future__ import annotations
 

@@ -150,8 +150,9 @@ class _BringUp:
         self._fail(device, said, DRIVER_NOT_BOUND, f"bind driver {driver or '(any)'}")
 
     def _load(self, driver: str, vendor: Vendor) -> None:
-        """Load the vendor's modules if any is missing. A node without a list of modules has them
-        built in.
+        """Load the vendor's modules if any is missing.
+
+        A node without a list of modules has them built in.
         """
         modules = self.host.root / "sys/module"
         there = modules.is_dir() and all((modules / m).exists() for m in vendor.modules)

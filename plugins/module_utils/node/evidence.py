@@ -47,8 +47,9 @@ _ONLY_DOWN = (IDLE, SANITIZE_STARTED, DRAINED, REMOVED_FROM_BUS, WITHDRAWN)
 
 
 class NodeTrouble(Exception):
-    """A step on the node failed. ``reason`` is one of REASONS, ``message`` is a sentence for
-    people.
+    """A step on the node failed.
+
+    ``reason`` is one of REASONS, and ``message`` is one sentence for people.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -153,8 +154,9 @@ class Evidence:
         return self.steps[self._turn():] if self.phase in (RELEASING, REMOVED) else self.steps[:self._turn()]
 
     def to_json(self) -> str:
-        """Return the text of the annotation, with ``uuid`` and ``address`` and without other
-        unknowns.
+        """Return the text of the annotation.
+
+        Leave out unknown values, except ``uuid`` and ``address``.
         """
         told: dict[str, t.Any] = {"version": VERSION, "phase": self.phase, "device": self.device, "by": self.by,
                                   "uuid": self.uuid, "address": self.address}

@@ -58,8 +58,9 @@ class Host:
         return self._run(argv, timeout) if self._run else self._start(argv, timeout, noted)
 
     def must(self, argv: Sequence[str], timeout: float) -> str:
-        """Return the output of the command. Raise NodeTrouble(CommandFailed) for any exit code but
-        0.
+        """Return the output of the command.
+
+        Raise NodeTrouble(CommandFailed), also for any exit code except 0.
         """
         done = self.run(argv, timeout)
         if done.code:

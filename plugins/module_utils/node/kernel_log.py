@@ -39,8 +39,9 @@ _FAULTS = tuple((kind, re.compile(pattern.replace("ADDRESS", _ADDRESS), re.IGNOR
 
 @dataclass(frozen=True)
 class Fault:
-    """A line about a fault: its kind (XID, INIT_FAILED, NO_SPACE, ...), and the number of an Xid or
-    0.
+    """A line about a fault.
+
+    ``kind`` is XID, INIT_FAILED, NO_SPACE and so on. ``xid`` is the number of an Xid, or 0.
     """
 
     kind: str

@@ -38,8 +38,9 @@ class NotProven(Exception):
 
 
 def openers(root: Path, numbers: Iterable[str]) -> list[str]:
-    """Return the processes below ``root`` that have a device with one of these numbers open or
-    mapped.
+    """Return the processes with an open or mapped device of one of these numbers.
+
+    ``root`` is the path of the node's ``/``.
 
     ``numbers`` are those of character devices as in the file ``dev`` of sysfs, such as ``195:0``.
     Threads may have their own file tables, so all are read. Raise NotProven, also if the files

@@ -206,9 +206,7 @@ class _Release:
         self.progress.become(self.progress.evidence.with_phase(_usable(self.progress.evidence)).without_trouble())
 
     def _removal_runs(self) -> bool:
-        """Return whether a removal of an earlier run has just ended. Raise RemovalHung if it has
-        not.
-        """
+        """Return whether an earlier run's removal has just ended. Raise RemovalHung if not."""
         running = still_under_way(self.host, self.device.address, self.command)
         if not running:
             return False

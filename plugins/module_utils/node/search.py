@@ -68,9 +68,7 @@ class Search:
         return bus.until(lambda: self._next() is not None, patience)
 
     def _next(self) -> pci.PciDevice | None:
-        """Return the device with the wanted UUID, the earlier address, or else the first possible
-        one.
-        """
+        """Return the device with the wanted UUID or address, or else the first possible one."""
         wanted, address = self.wanted.uuid, self.address
         there = [d for d in pci.devices(self.root) if is_possible(self.root, d, wanted, self.others, self.options)]
         if self.wanted.address:
@@ -80,8 +78,9 @@ class Search:
         return min(there, key=lambda d: (not wanted or d.uuid != wanted, d.address != address, d.address), default=None)
 
     def pass_over(self, address: str, failed: bool) -> None:
-        """Exclude this device. With ``failed`` it may be the wanted one, so rescan at most once
-        more.
+        """Exclude this device.
+
+        With ``failed`` it may be the wanted device, so rescan at most once more.
         """
         self.others.add(address)
         self.gave_up = self.gave_up or failed
@@ -93,8 +92,9 @@ class Search:
 
 
 def is_possible(root: Path, device: pci.PciDevice, uuid: str, known: Collection[str], options: Options) -> bool:
-    """Return whether the device may have this UUID, is not ``known``, answers, and is behind the
-    ports.
+    """Return whether the device may have this UUID.
+
+    It must not be in ``known``, must answer, and must be behind the fabric's ports.
     """
     return (device.address not in known and device.uuid not in known
             and may_be(uuid, device.vendor, device.pci_class)

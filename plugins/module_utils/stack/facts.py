@@ -148,9 +148,7 @@ def claim(item: Json) -> Json:
 
 
 def claims_of(claims: Iterable[Json], driver: str, pools: Iterable[str] | None = None) -> list[str]:
-    """Return `namespace/name` of the claims with devices of the driver, in ``pools`` or in any
-    pool.
-    """
+    """Return `namespace/name` of claims with devices of the driver, in ``pools`` or any pool."""
     wanted = None if pools is None else set(pools)
     return [
         f"{c['namespace']}/{c['name']}"
@@ -215,8 +213,9 @@ def _release(namespace: str, name: str, secret: Json) -> Json:
 
 
 def _chart(data: str) -> Json:
-    """Return the chart's metadata. Helm stores gzipped JSON in base64, which the Secret encodes
-    again.
+    """Return the chart's metadata.
+
+    Helm stores gzipped JSON in base64, which the Secret encodes again.
     """
     try:
         packed = base64.b64decode(base64.b64decode(data, validate=True), validate=True)

@@ -112,9 +112,7 @@ class Reader:
         }
 
     def _taint_rules(self) -> list[Json]:
-        """List the DeviceTaintRules in the newest served version, as each version lists all of
-        them.
-        """
+        """List the DeviceTaintRules in the newest served version, which has all of them."""
         versions = [ApiResource(f"resource.k8s.io/{version}", "devicetaintrules", "DeviceTaintRule", False)
                     for version in taints.VERSIONS]
         served = [each for each in versions if f"{each.group_version}/{each.plural}" in self._served]

@@ -45,8 +45,9 @@ def claims_served(case: Case) -> Iterator[Finding]:
 
 
 def binding_conditions(case: Case) -> Iterator[Finding]:
-    """Check the feature gate for the handovers direct and reschedule. The handover gated needs
-    none.
+    """Check the feature gate for the handovers direct and reschedule.
+
+    The handover gated needs no feature gate.
     """
     handover = str(case.plan.get("handover")) if case.wants("handover", DIRECT, RESCHEDULE) else ""
     if not (handover := handover or (DIRECT if direct_models(case) else "")):
@@ -94,8 +95,9 @@ def gate(case: Case, name: str) -> tuple[bool, str]:
 
 
 def taint_rules(case: Case) -> Iterator[Finding]:
-    """Check that the scheduler supports DeviceTaintRules, and that CoHDI's operator can create
-    them.
+    """Check that the scheduler supports DeviceTaintRules.
+
+    Check too that CoHDI's operator can create them.
 
     CoHDI's operator uses v1alpha3. A node agent proves that a device is idle, and removes the
     device from the bus. Until the DRA plugin publishes its next ResourceSlice, only a

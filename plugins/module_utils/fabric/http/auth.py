@@ -89,9 +89,7 @@ def _basic(config: FabricConfig) -> dict[str, str]:
 
 
 class PasswordGrant:
-    """Keycloak's password grant for FM and CM. It returns a JWT, renewed shortly before its
-    ``exp``.
-    """
+    """Keycloak's password grant for FM and CM: a JWT, renewed shortly before its ``exp``."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

@@ -85,9 +85,7 @@ class Endpoint:
                     raise error_for_no_response(lost, request, self.config, self.address) from None
 
     def current(self) -> FabricConfig:
-        """Return the configuration with a renewed Secret, or unchanged if the Secret cannot be
-        read.
-        """
+        """Return the configuration with a renewed Secret, or unchanged if it is unreadable."""
         try:
             config = self.config.refreshed()
         except BadConfiguration:
@@ -113,9 +111,7 @@ class Endpoint:
         self._connected.http.close()
 
     def _trust_renewed(self, used: _Connected) -> bool:
-        """Return whether a certificate file was replaced since it was read, and use a new client
-        then.
-        """
+        """Return whether a certificate was replaced since it was read. Then use a new client."""
         with self._renewal:
             if self._connected is not used:
                 return True

@@ -31,8 +31,9 @@ _PATTERNS: t.Final = (
 
 
 class Redactor:
-    """Replaces secrets in texts. ``learn`` adds a secret. Thread-safe, as sets are never changed in
-    place.
+    """Replaces secrets in texts. ``learn`` adds a secret.
+
+    Thread-safe, as learned secrets are never changed in place.
     """
 
     def __init__(self, *secrets: str) -> None:

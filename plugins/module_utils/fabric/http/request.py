@@ -45,9 +45,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class JsonResponse:
-    """A success. ``headers`` are by name in lower case. ``body`` is the JSON, or None without a
-    body.
-    """
+    """A success. ``headers`` are by name in lower case. ``body`` is the JSON or None."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,9 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Authorized calls to one manager, with login renewal on 401, safe repeats and no secrets in
-errors.
-"""
+"""Authorized calls to one manager, with login renewal on 401 and safe repeats."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Driver for Fsas Cluster Manager (CM), which is asynchronous and counts devices by machine and
-model.
+"""Driver for Fsas Cluster Manager (CM), which is asynchronous and counts devices.
 
 ``resize`` has the requests and the recovery from lost replies. ``wire`` has the meaning of CM's
 documents.
@@ -142,9 +141,7 @@ class CmDriver:
         return replace(done, devices=(entry.device,) if entry and entry.device else ())
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """Wait for operations of an earlier process. Raise Missing if CM's document shows none of
-        them.
-        """
+        """Wait for operations of an earlier process. Raise Missing if CM shows none of them."""
         operations = []
         for result in outcomes(self._resume, handles):
             operation = result if isinstance(result, PendingOperation) else PendingOperation(None)

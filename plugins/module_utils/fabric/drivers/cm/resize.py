@@ -223,8 +223,9 @@ class Resizer:
         return False
 
     def await_removed(self, key: Key, operations: Operations, asked: Spec | None = None) -> None:
-        """Finish the operations. ``asked`` is the resspec before the request, with its old
-        failures.
+        """Finish the operations. ``asked`` is the resspec before the request.
+
+        A failure that it already has is an old one.
         """
         patience, notice = Patience(self._timeout), Patience(min(polling.NOTICE_SECONDS, self._timeout))
         while True:

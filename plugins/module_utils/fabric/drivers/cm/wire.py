@@ -27,8 +27,9 @@ ENDED: t.Final = (COMPLETE, ADD_FAILED, REMOVE_FAILED)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A device of a resspec. ``device.uid`` is CM's ``res_uuid``, ``device.serial`` its
-    ``device_id``.
+    """A device of a resspec.
+
+    ``device.uid`` is CM's ``res_uuid``, and ``device.serial`` its ``device_id``.
 
     ``device`` is None until CM names the device.
     """

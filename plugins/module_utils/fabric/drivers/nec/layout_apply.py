@@ -58,9 +58,7 @@ class Applier:
         self._failed: dict[str, float] = {}
 
     def work(self, key: object, take: Take[WantedDevice]) -> None:
-        """Apply until every operation is finished, all together, or alone for a while after a
-        failure.
-        """
+        """Apply until all operations are finished, together, or alone after a failure."""
         patience = Patience(self._timeout)
         while True:
             layout = self._look()

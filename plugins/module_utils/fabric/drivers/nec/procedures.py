@@ -36,8 +36,9 @@ class WantedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One procedure of an apply for one operation. ``source`` is the connection point of the
-    device.
+    """One procedure of an apply for one operation.
+
+    ``source`` is the connection point of the device.
     """
 
     pending: PendingOperation[WantedDevice]

@@ -61,9 +61,7 @@ class RedfishDriver:
         self._allocator = UnitAllocator(lambda: service_model(self._reader.tree()))
 
     def service_model(self) -> ServiceModel:
-        """Return the current model of the service, with details beyond ``api`` such as the
-        dialects.
-        """
+        """Return the current model of the service, which has more details than ``api``."""
         return self._allocator.service_model()
 
     def machines(self) -> tuple[Machine, ...]:

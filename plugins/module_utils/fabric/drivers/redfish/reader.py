@@ -79,8 +79,9 @@ class Reader:
         self._last: Mapping[str, Resource] = {}
 
     def tree(self) -> Tree:
-        """Read everything from the service root. Raise FabricError, and Missing if there is no
-        fabric.
+        """Read everything from the service root.
+
+        Raise FabricError, and Missing if there is no fabric.
 
         A box of devices shows its blocks in the service root, without machines (ServiceRoot 1.5 and
         later).

@@ -26,8 +26,9 @@ def read_error(body: t.Any) -> ErrorBody | None:
 
 
 def _plain(message: t.Any) -> str:
-    """Return a message as words. JSON text like ``{"field": "mach_uuid"}`` becomes ``field:
-    mach_uuid``.
+    """Return a message as words.
+
+    JSON text like ``{"field": "mach_uuid"}`` becomes ``field: mach_uuid``.
     """
     if isinstance(message, str):
         try:

@@ -81,7 +81,7 @@ class Unit:
 
     @property
     def is_free(self) -> bool:
-        """Whether no machine has it or is getting it."""
+        """Whether no machine has the unit or is getting it."""
         return self.state() == "free"
 
     def state(self) -> str:

@@ -50,8 +50,9 @@ class UnitAllocator:
             return self._service_model
 
     def take(self, machine: str, model: str, kind: str, token: str | None, tried: Collection[str]) -> Change:
-        """Return the best free unit that no other attach has chosen, from an older or else a new
-        model.
+        """Return the best free unit that no other attach has chosen.
+
+        Use an older model first, then a new one.
 
         Raise Missing if there is no such machine, and Refused.
         """

@@ -94,8 +94,9 @@ def further_uris(part: Part) -> tuple[str, ...]:
 
 
 def traits(parts: Sequence[Part], types: Iterable[str] = ()) -> Traits:
-    """Return the traits of a block or an endpoint from its ``parts`` and the ``types`` of the
-    block.
+    """Return the traits of a block or an endpoint.
+
+    ``parts`` are its parts, and ``types`` are the types of the block.
 
     Several GPUs are one device. Parts of the device's kind come first. An adapter around them may
     supply what they leave out.

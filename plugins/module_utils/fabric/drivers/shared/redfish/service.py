@@ -150,9 +150,7 @@ class Service:
         raise Unavailable(f"cannot read {uri}: it does not have as many members as it says, in {READINGS} readings")
 
     def _pages(self, uri: str, levels: int) -> Iterable[Collection | None]:
-        """Yield all pages, with None for a linked but absent page. Yield nothing without a
-        collection.
-        """
+        """Yield all pages, with None for an absent page, or nothing without a collection."""
         page, seen = self._first_page(uri, levels), set[str]()
         if page is None:
             return

@@ -140,7 +140,7 @@ class TlsInTls:
             self.socket.sendall(self._outgoing.read())
 
     def _deadline(self) -> float:
-        """Return the deadline of a call that begins now. As in ssl sockets, limit the whole call."""
+        """Return the deadline of a call that begins now. As in ssl, limit the whole call."""
         seconds = self.socket.gettimeout()
         return math.inf if seconds is None else time.monotonic() + seconds
 

@@ -149,10 +149,10 @@ class Cluster:
         return pod is not None and not (pods.bound(pod) or pods.ended(pod))
 
     def asked(self, vertical: str = "") -> dict[str, tuple[str, str]]:
-        """Return by uid of a pod with a request for devices its node, and why no devices come,
-        empty if they do.
+        """Return (node, problem) of each pod with a request for devices, by the pod's uid.
 
-        ``vertical``: id of a vertical group. Only its nodes count then.
+        The problem is why no devices come, empty if they do. ``vertical``: id of a vertical group.
+        Only its nodes count then.
         """
         found: dict[str, tuple[str, str]] = {}
         selector = self._selector(vertical)
@@ -165,9 +165,9 @@ class Cluster:
         return found
 
     def misfits(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """Return by uid of a pod why its chosen node no longer fits.
+        """Return why a chosen node no longer fits its pod, by the pod's uid.
 
-        ``chosen``: node by uid of a pod.
+        ``chosen``: node by uid of a pod. Pods with a node that fits are left out.
         """
         if not chosen:
             return {}

@@ -37,17 +37,16 @@ class View(t.Protocol):
         """Return whether a pod exists, has not ended, and is not bound."""
 
     def asked(self, vertical: str = "") -> dict[str, tuple[str, str]]:
-        """Return by uid of a pod with a request for devices its node, and why no devices come,
-        empty if they do.
+        """Return (node, problem) of each pod with a request for devices, by the pod's uid.
 
-        ``vertical``: id of a vertical group. Only its nodes count then.
+        The problem is why no devices come, empty if they do. ``vertical``: id of a vertical group.
+        Only its nodes count then.
         """
 
     def misfits(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """Return by uid of a pod why its chosen node no longer fits, without pods with a node that
-        fits.
+        """Return why a chosen node no longer fits its pod, by the pod's uid.
 
-        ``chosen``: node by uid of a pod.
+        ``chosen``: node by uid of a pod. Pods with a node that fits are left out.
         """
 
     def provided(self, nodes: Collection[str]) -> set[str]:

@@ -1,8 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parse the bodies of CM's resize, strictly, so that a client that drifts from the format fails
-here first.
+"""Parse the bodies of CM's resize.
+
+The check is strict, so that a client that drifts from the format fails here first.
 """
 
 from __future__ import annotations

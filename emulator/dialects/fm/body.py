@@ -1,8 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parse bodies and queries of FM requests, strictly, so that a client that drifts from the format
-fails here first.
+"""Parse bodies and queries of FM requests.
+
+The check is strict, so that a client that drifts from the format fails here first.
 """
 
 from __future__ import annotations

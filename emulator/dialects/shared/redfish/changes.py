@@ -1,8 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parse the changes that a Redfish request requests, strictly, so that a client that drifts from
-the standard fails here first.
+"""Parse the changes in a Redfish request.
+
+The check is strict, so that a client that drifts from the standard fails here first.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ from ..module_utils.fabric.config import FabricConfig
 from ..module_utils.fabric.connect import connect
 from ..module_utils.fabric.errors import FabricError, Unavailable, Uncertain
 
-# Files that the credentials bring into the pod.
+# Options that name files in the pod, which the credentials bring.
 IN_THE_POD = ("credentials_dir", "ca_path", "client_cert_path", "client_key_path")
 # Options by the keys of the Secret. Other keys of the Secret are files.
 IN_THE_SECRET = {"username": "username", "password": "password", "realm": "realm", "client_id": "client_id",

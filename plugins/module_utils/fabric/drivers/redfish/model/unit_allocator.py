@@ -94,7 +94,7 @@ class UnitAllocator:
 
 
 def candidates(service_model: ServiceModel, host: Host, model: str, kind: str | None) -> Iterator[Unit]:
-    """Yield the healthy free units of a model that the machine can get now."""
+    """Yield the free units of a model that the machine can get, except unhealthy units."""
     for unit in service_model.units.values():
         fits = unit.is_free and unit.health in _RANKS and unit.traits.model == model
         if fits and kind in (None, unit.traits.kind) and dialect_for(Change(service_model, host, unit, attach=True)):

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make chaos``: random workloads under random faults; prints what was violated, made small, and how to repeat it.
+"""``make chaos``: random workloads under random faults. Print what was violated, made small, and
+how to repeat it.
 
-Exit status: 0 all is well, 1 something was violated, 2 the arguments cannot be used, 130 it was
-interrupted.
+Exit status: 0 no violation, 1 a violation, 2 invalid arguments, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, 
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
 from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
 
-# The order of sets of texts depends on it, and with that the order in which things are done.
+# The order of sets of texts depends on it, and so does the order of the work.
 HASH_SEED = "0"
 INTERRUPTED = 130
 
 
 @dataclass
 class Total:
-    """What many runs came to."""
+    """The sums of many runs."""
 
     runs: int = 0
     attaches: int = 0
@@ -43,7 +43,7 @@ class Total:
     failed: int = 0
 
     def add(self, outcome: Outcome) -> None:
-        """One more run."""
+        """Add one run."""
         self.runs += 1
         self.attaches += outcome.attaches
         self.virtual += outcome.lasted
@@ -51,7 +51,7 @@ class Total:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line parser."""
     it = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     it.add_argument("--runs", type=_number, default=200, help="how many runs (default: %(default)s)")
     it.add_argument("--seed", type=_number, help="of the first run; each next one has the next (default: a random one)")
@@ -74,7 +74,7 @@ def _number(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run, and say what came of it; returns the exit status."""
+    """Run, print the results, and return the exit status."""
     args = parser().parse_args(argv)
     if args.scenario:
         return _repeat(args.scenario, args.log)
@@ -93,7 +93,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _on_lab(seeds: range, labs: int, recorded: bool, keep: str | None) -> int:
-    """A failing run is not made small here: no two runs are the same. Its logs tell. Ctrl-C stops the labs."""
+    """Run on labs. A failing run is not shrunk, since no two runs are the same. Ctrl-C stops the
+    labs.
+    """
     found: list[LabOutcome] = []
     status = 0
     try:
@@ -113,7 +115,7 @@ def _on_lab(seeds: range, labs: int, recorded: bool, keep: str | None) -> int:
 
 
 def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:
-    """What came of each seed, in their order."""
+    """Yield the outcome of each seed, in order."""
     if parallel == 1:
         yield from map(of_seed, seeds)
         return
@@ -122,12 +124,12 @@ def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:
 
 
 def of_seed(seed: int) -> Outcome:
-    """One run."""
+    """Run one seed."""
     return run(scenario(seed))
 
 
 def report(outcome: Outcome) -> str:
-    """What a failing run violated, and the smallest scenario that does the same."""
+    """Return the violations of a failing run, and the smallest scenario that shows them."""
     wanted = kinds(outcome.violations)
 
     def fails(smaller: Scenario) -> bool:

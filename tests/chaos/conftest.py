@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Si
 
 @pytest.fixture
 def simulation() -> Iterator[Simulation]:
-    """One that runs, with nobody in it."""
+    """Yield a running simulation without processes."""
     made = Simulation(7)
     with running(made):
         yield made

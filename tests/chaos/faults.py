@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes wrong, and for how long."""
+"""The faults of a run, and how long each lasts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.composable.infra.tests.chaos.world import World
 
 With = Mapping[str, t.Any]
-# Where a controller is killed or frozen: right before and right after what changes something, and some reads. The
-# first ones are about devices, and are taken as often as all others.
+# Points at which a controller is killed or frozen: right before and right after requests that
+# change something, and some reads. The first ones concern devices, and are as frequent as all
+# others together.
 ABOUT_DEVICES: t.Final = ("attach", "detach", "create composableresources", "patch composableresources",
                           "patch composableresources/status", "list resourceclaims")
 OTHERS: t.Final = ("delete composableresources", "create composabilityrequests", "patch composabilityrequests",
@@ -30,18 +31,20 @@ OTHERS: t.Final = ("delete composableresources", "create composabilityrequests",
                    "replace resourceslices", "create devicetaintrules", "delete devicetaintrules", "patch nodes",
                    "replace leases")
 POINTS: t.Final = tuple(f"{side} {what}" for side in ("before", "after") for what in (*ABOUT_DEVICES * 2, *OTHERS))
-# A process cannot be frozen between its last look at its Lease and the request that follows at once.
+# A process cannot be frozen between its last check of its Lease and the request that follows at
+# once.
 FREEZE_POINTS: t.Final = tuple(point for point in POINTS if point.startswith("after ") or point.endswith("tach"))
-# Whose clock is set: that of all controllers, as on one host, or of one process. Hours as well as moments.
+# The processes with a clock that is set: all controllers, as on one host, or one process. Steps are
+# hours as well as seconds.
 CLOCKS: t.Final = ("controllers", "controller-0", "controller-1", "gate-reaper", "agent")
 CLOCK_STEPS: t.Final = tuple(sign * seconds for sign in (-1.0, 1.0) for seconds in (2.0, 30.0, 180.0, 3600.0))
-# Seconds since the backup. The watches come back sooner than as many versions are written again.
+# Seconds since the backup. The watches resume before as many versions are written again.
 BACKUP_AGES: t.Final = (15.0, 30.0, 60.0)
 API_FATES = (transport.LOST, transport.REPLY_LOST, transport.BUSY, transport.CONFLICT)
 
 
 def steps(rng: random.Random, nodes: int) -> list[Step]:
-    """Random faults."""
+    """Return random faults."""
     return [_any(rng, nodes) for _unused in range(rng.choice((0, 1, 2, 2, 3, 4, 6, 8)))]
 
 
@@ -81,14 +84,16 @@ def _freeze(world: World, with_: With) -> None:
 
 
 def _forge(world: World, with_: With) -> None:
-    """A program of a tenant has the kernel log say that each device of the node is lost."""
+    """Forge a message in the kernel log for each device of the node: the device is lost. A tenant's
+    program does this.
+    """
     node = world.node(with_)
     for minor in node.bus.values():
         node.kernel.log.forge(str(with_["how"]), address(minor))
 
 
 def _restore(world: World, with_: With) -> None:
-    """The API servers are stopped, etcd is restored from a copy, and the API servers start again."""
+    """Stop the API servers, restore etcd from a copy, and start the API servers again."""
     world.network.down = True
 
     def back() -> None:
@@ -133,7 +138,7 @@ def _fates(part: str) -> Callable[[World, With], None]:
 
 
 def _clock_step(world: World, with_: With) -> None:
-    """Set the wall clock of a process. Monotonic clocks go on."""
+    """Set the wall clock of a process. Monotonic clocks do not change."""
     process, controllers = str(with_["process"]), world.controllers
     if process == "agent":
         world.node(with_).process.clock_offset += with_["by"]

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must hold whatever happens, judged by the CDI Manager's own log and by what the API server and the nodes have.
+"""The invariants of every run, judged by the CDI Manager's own log and by the state of API server
+and nodes.
 
-The engine is not asked: what it believes proves nothing.
+The engine is not asked, because its own view proves nothing.
 """
 
 from __future__ import annotations
@@ -21,23 +22,24 @@ from ansible_collections.composable.infra.tests.chaos.world import HOLD_TIMEOUT,
 
 DOUBLE, LEAK, LOST, THEFT, HELD, FENCE, BROKEN = (
     "double attachment", "leak", "lost claim", "theft", "held too long", "asked without leading", "broken")
-# docs/gated.md: hold_timeout for what a plan lacks, placement_timeout twice for what does not come; and until another
-# leads, 15 s of a Lease. A pass begins at least each 5 s.
+# docs/gated.md: hold_timeout for what a plan lacks, twice placement_timeout for devices that do not
+# come, and 15 s of a Lease until another replica leads. A pass begins at least every 5 s.
 HELD_BOUND = HOLD_TIMEOUT + 2 * PLACEMENT_TIMEOUT + 15.0 + 5.0
 _UNEXPECTED = re.compile(r"[A-Za-z]+(Error|Exception|Iteration|Killed)\b.*")
 
 
 class Judge:
-    """Listens to a world, and collects what is wrong: ``violations``, a sentence each that begins with its kind."""
+    """Listens to a world. Collects ``violations``, sentences that begin with their kind."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.violations: list[str] = []
         self.foreign: set[str] = set()
-        # An administrator's device that came while a request had no answer, or that is the very one whose detach nobody
-        # has written down yet: nobody can tell it from ours.
+        # Devices of an administrator that came while a request had no reply, or with a detach that
+        # is not recorded yet. They cannot be distinguished from devices of the controllers.
         self.ambiguous: set[str] = set()
-        # Where such a device went away in place of one that was attached here, by machine and model.
+        # Number of such devices that were detached instead of one that was attached here, by
+        # machine and model.
         self._mistaken: Counter[tuple[str, str]] = Counter()
         self._held: dict[str, float] = {}
         self._led_by = ""
@@ -47,7 +49,7 @@ class Judge:
         world.server.on_change.append(self._on_change)
 
     def say(self, kind: str, text: str) -> None:
-        """Something is wrong."""
+        """Record a violation."""
         said = f"{kind}: {text}"
         if said not in self.violations:
             self.violations.append(said)
@@ -76,7 +78,9 @@ class Judge:
             self.say(FENCE, f"{' and '.join(leading)} lead at once")
 
     def _attached(self, entry: Entry) -> None:
-        """Every device that nobody has written down yet belongs to a request that has none: there are never more."""
+        """Check that every device without a record belongs to a request without a device. There
+        must never be more.
+        """
         self.restored.attached(entry.device, entry.token)
         pool, listed = self._world.manager.pool, self._world.server.of("composableresources")
         model = pool.devices[entry.device].spec.model
@@ -134,19 +138,27 @@ class Judge:
             self.say(THEFT, f"{obj['metadata']['name']} adopted an administrator's device {device}")
 
     def _note_unseen(self, raw: Json) -> None:
-        """An intent may be written while the CDI Manager does not answer, by the last look at it."""
+        """Note ambiguous devices of an intent. It may be written by the last poll while the CDI
+        Manager does not answer.
+        """
         machine, asked, present = cohdi.read_intent(raw)
         if asked and not (raw.get("status") or {}).get("cdi_device_id"):
             self.ambiguous |= {uid for uid in self.foreign if self._on(uid) == machine and uid not in present}
 
     def _note_restored(self) -> None:
-        """A restored ComposableResource asks for a device anew, or has one that came back by hand meanwhile."""
+        """Note ambiguous devices after a restore.
+
+        A restored ComposableResource requests a device again, or has one that was attached by hand
+        in the meantime.
+        """
         for raw in self._world.server.of("composableresources"):
             self._note_unseen(raw)
             self.ambiguous |= self.foreign & {str((raw.get("status") or {}).get("cdi_device_id"))}
 
     def look(self) -> None:
-        """What is judged by time, now and then: how long pods are held, and what nodes lost."""
+        """Check the invariants that depend on time: how long pods are gated, and devices that nodes
+        lost.
+        """
         world = self._world
         leader = world.controllers.leader()
         led_by = leader.process.name if leader and not leader.process.frozen and not world.network.down else ""
@@ -167,17 +179,17 @@ class Judge:
                     self.say(THEFT, f"{uuid} was pulled from the bus of {node.name}")
 
     def held(self) -> list[str]:
-        """Pods that our gate holds."""
+        """Return the gated pods."""
         return [pod["metadata"]["name"] for pod in self._world.server.of("pods") if pods.held(pod)]
 
     def waiting(self) -> list[str]:
-        """Pods that do not run, and could."""
+        """Return the pods that do not run, and could."""
         return [pod["metadata"]["name"] for pod in self._world.server.of("pods")
                 if pods.phase(pod) != "Running" and pod["metadata"]["uid"] not in self.restored.pods
                 and self._servable(pod)]
 
     def _servable(self, pod: Json) -> bool:
-        """Whether some node can have all that the pod asks for: what it has idle there, and what is free for it."""
+        """Return whether some node can have all devices of the pod, idle ones and free ones."""
         return any(self._serves(node.name, node.machine, pod) for node in self._world.nodes)
 
     def _serves(self, name: str, machine: str, pod: Json) -> bool:
@@ -204,7 +216,7 @@ class Judge:
         return world.manager.pool.free(machine, model, "gpu") + len(idle)
 
     def left_over(self) -> list[str]:
-        """What is still there when nobody wants anything any more."""
+        """Return what is left when no pod needs anything any more."""
         world = self._world
         mistaken = Counter(self._mistaken)
         found = []
@@ -223,7 +235,7 @@ class Judge:
         return found + [f"DeviceTaintRule {name}" for name in rules if not (alive and name.startswith(alive))]
 
     def end(self) -> None:
-        """What is judged once, at the end."""
+        """Check the invariants of the end of a run."""
         world = self._world
         for uid in self.foreign - self.ambiguous:
             if not self._on(uid):
@@ -246,5 +258,5 @@ class Judge:
 
 
 def kinds(violations: t.Iterable[str]) -> set[str]:
-    """Which kinds of violations there are."""
+    """Return the kinds of the violations."""
     return {said.partition(":")[0] for said in violations}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guards of the engine, each broken on purpose: a suite that does not notice would prove nothing."""
+"""Guards of the engine, each broken on purpose. A test suite that does not notice would prove
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ _ENGINE = _ROOT + "plugins.module_utils."
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """``old`` in the source of a method or function is ``new``. ``where``: in module_utils, or in ``controller``."""
+    """An edit of a method or function. ``where``: its place in module_utils, or in ``controller``.
+
+    ``old`` in its source is replaced by ``new``.
+    """
 
     where: str
     old: str
@@ -33,7 +38,7 @@ class Edit:
 
     @contextmanager
     def made(self) -> Iterator[None]:
-        """It is so until the end of the block."""
+        """Apply the edit until the end of the block."""
         path, name = self.where.rsplit(".", 1)
         module, owner = self._owner(path)
         before = vars(owner)[name]
@@ -45,7 +50,7 @@ class Edit:
 
     @staticmethod
     def _owner(path: str) -> tuple[t.Any, t.Any]:
-        """Module, and what has the function: the module itself or a class of it."""
+        """Return the module, and the owner of the function: the module itself or a class of it."""
         path = (_ROOT if path.startswith("controller.") else _ENGINE) + path
         above, last = path.rsplit(".", 1)
         if last[:1].isupper() or last.startswith("_"):
@@ -66,7 +71,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A guard that is broken by ``edits``; ``seen_as``: the kinds of violations of which one must be found.
+    """A guard that is broken by ``edits``. ``seen_as``: one of these kinds of violations must be
+    found.
 
     ``known``: a seed that shows it.
     """
@@ -79,13 +85,13 @@ class Mutant:
     setting: t.Mapping[str, t.Any] = field(default_factory=dict)
 
     def provoked(self, scenario: Scenario) -> Scenario:
-        """A random scenario, made harder with the faults, and in the setting, in which the guard is needed."""
+        """Return a random scenario with the faults and the setting in which the guard is needed."""
         steps = tuple(sorted((*scenario.steps, *self.faults), key=lambda step: step.at))
         return replace(scenario, steps=steps, **self.setting)
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """The guard is broken until the end of the block."""
+        """Break the guard until the end of the block."""
         with ExitStack() as undo:
             for edit in self.edits:
                 undo.enter_context(edit.made())
@@ -98,19 +104,19 @@ def _mutant(name: str, where: str, old: str, new: str, *seen_as: str, known: int
 
 
 def _often(kind: str, every: float, **with_: str | float) -> tuple[Step, ...]:
-    """The same fault again and again."""
+    """Return the same fault, repeated."""
     return tuple(Step(at * every, kind, with_) for at in range(1, int(60 / every)))
 
 
 _COMPOSE = "planning.node.compose._Compose."
 _DETACH = "reconcile.node.detach_operations.DetachOperations."
-# Pods that come and go on few devices: what leaves is wanted again.
+# Pods that come and go on few devices, so that returned devices are needed again.
 _BUSY = tuple(step for n in range(18) for with_ in [{"name": f"more-{n}", "namespace": ("plain", "team-a")[n % 2]}]
               for step in (Step(3.1 * n, "pod", {**with_, "model": A100, "count": 1}),
                            Step(3.1 * n + 4.3, "delete", with_)))
 _LOST = _often("manager", 5.0, fate="reply lost", part=0.7, seconds=5.0)
 _KILLED = _often("kill at", 12.0, point="after attach", times=1)
-# The simulated wall clock less the monotonic one, as long as nobody has set it.
+# The simulated wall clock minus the monotonic one, while neither was set.
 _FROM_MONOTONIC = stand_ins.EPOCH - stand_ins.MONOTONIC
 _CLOCK = "kube.client.server_clock.ServerClock."
 _RESTORED = (Step(30.0, "restore", {"age": 15.0, "seconds": 0.5}),)
@@ -118,13 +124,13 @@ _BELIEVED = Edit("controller.agent.host_hands.HostHands._is_believed", "return f
 
 
 def _steps(process: str, by: float) -> tuple[Step, ...]:
-    """Clocks that are set in the middle of the run, of an agent those of all nodes."""
+    """Return clock steps in the middle of the run. For an agent the clocks of all nodes are set."""
     nodes = range(4) if process == "agent" else range(1)
     return tuple(Step(20.0, "clock_step", {"process": process, "by": by, "node": node}) for node in nodes)
 
 
 def _lies(fate: str) -> tuple[Step, ...]:
-    """A CDI Manager whose answers are wrong now and then."""
+    """Return faults in which the CDI Manager sometimes gives wrong answers."""
     return _often("manager lies", 10.0, fate=fate, part=0.5, seconds=5.0)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One run: a random scenario is made of a seed, lived through, and judged."""
+"""One run: make a random scenario from a seed, execute it, and judge it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Si
 from ansible_collections.composable.infra.tests.chaos.world import World
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, T4
 
-# Seconds of virtual time after the last fault in which every pod has to run, and every device has to be back.
+# Seconds of virtual time after the last fault in which every pod must run, and then every device
+# must be returned.
 SETTLED_WITHIN = 300.0
 _DO = {**workload.DO, **faults.DO}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``violations``: empty when all is well. ``log``: what happened, in its order. ``lasted``: virtual seconds."""
+    """``violations``: empty if there are none. ``log``: the events in order. ``lasted``: virtual
+    seconds.
+    """
 
     scenario: Scenario
     violations: tuple[str, ...]
@@ -39,7 +42,7 @@ class Outcome:
 
 
 def scenario(seed: int) -> Scenario:
-    """A random scenario."""
+    """Return a random scenario."""
     rng = random.Random(seed)
     nodes = rng.randint(2, 4)
     steps = [*workload.steps(rng, nodes), *faults.steps(rng, nodes)]
@@ -54,7 +57,7 @@ def scenario(seed: int) -> Scenario:
 
 
 def run(found: Scenario) -> Outcome:
-    """Live through a scenario."""
+    """Execute a scenario and judge it."""
     began = time.monotonic()
     logging.getLogger("composable.infra").setLevel(logging.CRITICAL + 1)
     logging.getLogger("ansible_collections.composable.infra").setLevel(logging.CRITICAL + 1)

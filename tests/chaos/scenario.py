@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run as data: how large the cluster is, and what happens when. The same scenario gives the same run."""
+"""A run as data: the size of the cluster, and the events with their times. The same scenario gives
+the same run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ Value: t.TypeAlias = "str | int | float"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something happens ``at`` a second of the run. ``kind`` is a key of workload.DO or faults.DO."""
+    """An event ``at`` a second of the run. ``kind`` is a key of workload.DO or faults.DO."""
 
     at: float
     kind: str
@@ -28,10 +30,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``seed``: of everything that the steps leave open, latencies above all. Times in seconds. ``direct``: models with
-    this handover; the plugin is then the node agents' own in all respects that a controller sees. ``wired``: the CDI
-    Manager is reached by the shipped driver of FM and HTTP; only then it can lie. ``attach_timeout`` and
-    ``gone_node_power``: the settings; the manager reports no power."""
+    """All parameters of a run. Times are in seconds.
+
+    ``seed``: seed of everything that the steps leave open, mainly latencies. ``direct``: models
+    with this handover. The plugin is then the node agents' own in all respects that a controller
+    sees. ``wired``: the CDI Manager is reached by the shipped FM driver and HTTP. Only then it can
+    give wrong answers. ``attach_timeout``, ``gone_node_power``: the settings. The CDI Manager
+    reports no power state.
+    """
 
     seed: int
     nodes: int = 3
@@ -53,16 +59,16 @@ class Scenario:
     steps: tuple[Step, ...] = ()
 
     def without(self, dropped: set[int]) -> Scenario:
-        """The same with fewer steps."""
+        """Return the same scenario with fewer steps."""
         return replace(self, steps=tuple(step for n, step in enumerate(self.steps) if n not in dropped))
 
     def to_json(self) -> str:
-        """A text from which it can be repeated."""
+        """Return a text from which the scenario can be repeated."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> Scenario:
-        """What to_json gave."""
+        """Read the text of ``to_json``."""
         data = json.loads(text)
         return Scenario(**{**data, "direct": tuple(data.get("direct", ())),
                            "steps": tuple(Step(**step) for step in data["steps"])})

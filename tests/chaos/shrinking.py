@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes a failing scenario small: steps are left out as long as it fails in the same way (delta debugging)."""
+"""Shrink a failing scenario: leave out steps while it fails in the same way (delta debugging)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from collections.abc import Callable
 
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
 
-# A scenario that still fails after so many tries is shown as it is then.
+# Most tries. The scenario that is reached then is the result.
 TRIES = 120
 
 
 def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], tries: int = TRIES) -> Scenario:
-    """The smallest scenario that was found; ``fails`` tells whether one fails as the first did.
+    """Return the smallest scenario that was found. ``fails``: returns whether one fails as the
+    first did.
 
-    Halves are left out first, then quarters, down to single steps, until none can be spared.
+    Halves are left out first, then quarters, down to single steps, until every step is needed.
     """
     size = max(1, len(scenario.steps) // 2)
     while scenario.steps and tries > 0:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The API server in memory refuses what a real one refuses, seen through the engine's own client."""
+"""The API server in memory refuses what a real one refuses, tested by the engine's client."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ Json = dict[str, t.Any]
 
 @pytest.fixture
 def network(simulation: Simulation) -> Network:
-    """The way to an empty server."""
+    """Return the network to an empty server."""
     return Network(simulation, ApiServer(lambda: 1_800_000_000.0 + simulation.now))
 
 
 @pytest.fixture
 def client(network: Network) -> Client:
-    """The real client on it."""
+    """Return the real client on it."""
     return network.client(network.simulation.outside)
 
 
 def resource(name: str = "gpu-a", **more: t.Any) -> Json:
-    """A ComposableResource as it is sent."""
+    """Return a ComposableResource as it is sent."""
     raw = objects.resource(name)
     return {"metadata": {"name": name, "finalizers": raw["metadata"]["finalizers"]}, "spec": raw["spec"], **more}
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The judge of the runs on the lab sees each violation, and none where all went well."""
+"""The judge of runs on the lab finds each violation, and finds none in a good run."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ SERIALS = {"dev-1": "GPU-1", "dev-2": "GPU-2"}
 
 
 def effect(what: str, uid: str, at: float) -> Json:
-    """An entry of the emulator's log; that of a detach names no machine."""
+    """Return an entry of the emulator's log. The entry of a detach names no machine."""
     return {"effect": f"{what} {uid} at {MACHINE}", "device": uid, "model": MODEL,
             "machine": MACHINE if what == "attached" else None, "time": at}
 
 
 @pytest.fixture
 def history() -> History:
-    """Of a run in which one device was asked for, given to claim c, and returned after c was gone."""
+    """Return a run in which one device was requested, allocated to claim c, and returned after c
+    was deleted.
+    """
     made = History(Client(Connection("https://api.example")), lambda point: None)
     made.resources["uid-1"] = ResourceTimes("r-1", "node-1", MODEL, 10.0, asked=True, machine=MACHINE,
                                             devices=["dev-1"], owns="dev-1", owned_since=12.0)
@@ -51,7 +53,7 @@ GOOD = [effect("attached", "dev-1", 11.0), effect("detached", "dev-1", 30.0)]
 
 
 def judged(effects: list[Json], history: History, users: Users | None = None) -> str:
-    """The sentences as one text."""
+    """Return the sentences as one text."""
     return "; ".join(judge(effects, SERIALS, history, Counter(), users or Users(deleted={"c": 20.0})))
 
 
@@ -87,7 +89,7 @@ def test_device_placed_by_hand_that_left_since_was_asked_for(history: History) -
 
 
 def test_device_placed_by_hand_counts_where_it_was_placed(history: History) -> None:
-    """That it came elsewhere before and after is no request of the administrator's."""
+    """Its earlier and later attaches elsewhere are no requests of the administrator."""
     users = Users(deleted={"c": 20.0}, placed={"dev-2": 12.0}, ambiguous={"dev-2"})
     elsewhere = {**effect("attached", "dev-2", 32.0), "machine": "machine-2"}
     effects = [*GOOD, effect("attached", "dev-2", 12.5), effect("detached", "dev-2", 31.0)]
@@ -145,7 +147,7 @@ class TestAdministratorsDevice:
         assert "r-2 adopted an administrator's device dev-2" in judged(self.EFFECTS, history, users)
 
     def test_it_was_somebodys_before(self, history: History, users: Users) -> None:
-        """A ComposableResource of the run before had it, and gave it back."""
+        """A ComposableResource of the previous run had it, and returned it."""
         history.resources["uid-2"] = ResourceTimes("r-2", "node-1", MODEL, 2.0, asked=True, machine=MACHINE,
                                                    devices=["dev-2"], owned_since=3.0, gone=10.0)
         assert not judged(self.EFFECTS, history, users)
@@ -161,7 +163,7 @@ class TestAdministratorsDevice:
 
 
 class TestHistory:
-    """What the watches tell."""
+    """The history that the watches record."""
 
     def test_use_begins_when_claim_and_slice_are_known_and_ends_with_the_allocation(self, history: History) -> None:
         history.uses.clear()
@@ -241,7 +243,7 @@ class TestRecord:
 
 
 class TestPage:
-    """The table of what was recorded."""
+    """The table of the recorded runs."""
 
     FOUND = (LabOutcome(1, (), 3, 1800.0), LabOutcome(2, ("theft: a", "theft: b", "leak: c"), 4, 1800.0),
              LabOutcome(3, (), 1, 36.0), LabOutcome(7, ("broken: d",), 0, 0.0))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each guard of the engine is broken on purpose, and the runs notice."""
+"""Each guard of the engine is broken on purpose, and the runs notice it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 150
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_broken_guard_is_noticed(mutant: Mutant) -> None:
-    """The seed that is known to show it comes first; others may, after a change of the engine."""
+    """Try the known seed first. After a change of the engine other seeds may show it."""
     with mutant.alive():
         found = (seed for seed in (mutant.known, *range(MOST))
                  if kinds(run(mutant.provoked(scenario(seed))).violations) & mutant.seen_as)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A seed gives one run; a run that fails is shown small, with all that is needed to repeat it."""
+"""A seed gives one run. A failing run is shown small, with all that is needed to repeat it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several labs share the seeds; an end that comes early is told, and no lab outlives its reader. Labs are stand-ins."""
+"""Several labs share the seeds. An early end is reported, and no lab outlives its reader. Labs are
+stand-ins.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,19 @@ from ansible_collections.composable.infra.tests.chaos.on_lab.side_by_side import
 
 
 def told(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
-    """All is well; ``attaches`` is the process."""
+    """Yield good outcomes. ``attaches`` is the process."""
     for seed in seeds:
         yield LabOutcome(seed, (), os.getpid(), 0.0)
 
 
 def killed(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
-    """As when the kernel has no memory left."""
+    """Kill itself after one run, as the kernel does when it has no memory left."""
     yield LabOutcome(seeds[0], (), 0, 0.0)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def endless(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
-    """One run, then one that does not end; the lab that is stopped leaves a file."""
+    """Yield one run, then never end. The stopped lab leaves a file."""
     try:
         yield LabOutcome(seeds[0], (), 0, 0.0)
         signal.pause()
@@ -102,7 +104,7 @@ class FakeStage:
 
 
 def lived(run: module.LabRun) -> LabOutcome:
-    """A run in which the second seed mistook a device, and the third found something wrong."""
+    """Return a run in which the second seed mistook a device, and the third found a violation."""
     seed = t.cast(int, run.scenario)
     run.workload = t.cast(t.Any, SimpleNamespace(did=SimpleNamespace(ambiguous={"dev-1"} if seed == 2 else set())))
     run.violations += ["leak: dev-1"] if seed == 3 else []

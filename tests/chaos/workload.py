@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What users do: pods with claims come and go, gated and ungated, of several models and counts; administrators attach
-devices by hand and cordon nodes."""
+"""The workload: users create and delete pods with claims, and administrators attach devices by hand
+and cordon nodes.
+
+Pods are gated and ungated, with several models and counts.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,15 @@ if t.TYPE_CHECKING:
     from ansible_collections.composable.infra.tests.chaos.world import World
 
 Json = dict[str, t.Any]
-# Pods of these namespaces are gated while somebody opens gates; in the third there are no gates, and the pool serves.
+# Pods of these namespaces are gated while a process removes gates. The third has no gates, and the
+# pool serves it.
 NAMESPACES: t.Final = {"team-a": True, "team-b": True, "plain": False}
 MODELS: t.Final = (A100, T4)
 SECONDS = 60.0
 
 
 def steps(rng: random.Random, nodes: int) -> list[Step]:
-    """A random workload."""
+    """Return a random workload."""
     found: list[Step] = []
     names: list[str] = []
     for number in range(rng.randint(3, 9)):
@@ -58,7 +62,7 @@ def steps(rng: random.Random, nodes: int) -> list[Step]:
 
 
 def _pod(world: World, with_: Mapping[str, t.Any]) -> None:
-    """A pod and its claims, as the API server has them after admission."""
+    """Create a pod and its claims, as the API server has them after admission."""
     name, namespace = with_["name"], with_["namespace"]
     entries = [("first", with_["model"], with_["count"])]
     if with_.get("second"):
@@ -87,7 +91,7 @@ def _claim(world: World, pod: Json, name: str, model: str, count: int) -> None:
 
 
 def _gated(world: World) -> bool:
-    """Whether the admission policy gates a pod now (deploy/gates/policy.yaml)."""
+    """Return whether the admission policy gates a pod now (deploy/gates/policy.yaml)."""
     lease = world.server.find("gateleases", NAME, NAMESPACE)
     spec = lease["spec"] if lease else {}
     lasts = spec.get("leaseDurationSeconds") or 0
@@ -95,7 +99,7 @@ def _gated(world: World) -> bool:
 
 
 def delete(world: World, name: str, namespace: str) -> None:
-    """Delete a pod; one that runs nowhere is gone at once."""
+    """Delete a pod. A pod without a node is gone at once."""
     found = world.server.find("pods", name, namespace)
     if found is None:
         return

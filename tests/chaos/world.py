@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster, a fabric and the controllers in one process, as a scenario wants them."""
+"""A cluster, a fabric and the controllers of a scenario in one process."""
 
 from __future__ import annotations
 
@@ -36,8 +36,11 @@ _FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-
 
 @dataclass
 class World:
-    """Everything that a run has. ``fates``: which part of the requests to whom go wrong now, and how. ``armed``: what
-    happens to the controller that next comes to a point. ``on_restore``: called after each restore of etcd."""
+    """Everything in a run.
+
+    ``fates``: (part, fate, share of requests) of requests that fail now. ``armed``: faults for the
+    controller that next reaches a point. ``on_restore``: called after each restore of etcd.
+    """
 
     simulation: Simulation
     scenario: Scenario
@@ -67,7 +70,7 @@ class World:
         self.manager.at_point = self.network.at_point = self._at_point
 
     def start(self) -> None:
-        """A cluster as it is before the first pod, and everybody at work."""
+        """Create a cluster as before the first pod, and start all processes."""
         for name, opted_in in NAMESPACES.items():
             self.server.create("namespaces", {"metadata": {"name": name, "labels": {pods.OPT: "true"} if opted_in
                                                            else {}}})
@@ -86,7 +89,7 @@ class World:
         self.controllers.start()
 
     def heal(self) -> None:
-        """No fault goes on, and none is waiting for its moment."""
+        """End all faults, also those that are armed."""
         self.healed = True
         self.fates.clear()
         self.armed.clear()
@@ -99,21 +102,21 @@ class World:
                 self.simulation.thaw(process)
 
     def node(self, with_: Mapping[str, t.Any]) -> Node:
-        """The node of a step; a smaller cluster has fewer."""
+        """Return the node of a step. A smaller cluster has fewer."""
         return self.nodes[int(with_["node"]) % len(self.nodes)]
 
     def later(self, seconds: float, what: Callable[[], object]) -> None:
-        """Do something in a while."""
+        """Call a function after ``seconds``."""
         self.simulation.spawn(self.simulation.outside, "later", what, seconds)
 
     def freeze(self, process: Process, seconds: float) -> None:
-        """A process stands still for a while, and then goes on as if nothing had been."""
+        """Freeze a process for ``seconds``. Then it continues as if nothing had happened."""
         self.simulation.freeze(process)
         self.frozen.append(self.simulation.now + seconds)
         self.later(seconds, lambda: self.simulation.thaw(process))
 
     def restore(self, seconds: float) -> None:
-        """etcd is restored from a copy that is so old. Fabric and nodes stay as they are, and so do our processes."""
+        """Restore etcd from a copy of this age. Fabric, nodes and controllers do not change."""
         self.server.rewind(min(seconds, self.simulation.now - FIRST_BACKUP))
         self.scheduler.restart()
         self.claims.changed.set()
@@ -123,7 +126,7 @@ class World:
             listener()
 
     def processes(self) -> list[Process]:
-        """All that there are."""
+        """Return all processes."""
         return [*self.controllers.processes, self.scheduler.process, self.claims.process, self.manager.process,
                 self.simulation.outside, *(node.process for node in self.nodes)]
 
@@ -151,7 +154,7 @@ class World:
         return transport.FINE if fate == transport.CONFLICT and call.method not in ("PUT", "PATCH") else fate
 
     def _at_point(self, point: str, process: Process) -> None:
-        """A controller is at a point at which something may be waiting for it."""
+        """Kill or freeze a controller at a point with an armed fault."""
         found = next((entry for entry in self.armed if entry["point"] == point), None)
         if found is None or self.controllers.of(process) is None:
             return

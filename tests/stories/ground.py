@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ground of the stories: a cluster and a fabric in virtual time, as an administrator sees them.
+"""The setting of the stories: a cluster and a fabric in virtual time, as an administrator sees
+them.
 
-The controllers are the shipped ones (tests/chaos). A story says what happens, and asks what holds
-and what is reported.
+The controllers are the shipped ones (tests/chaos). A story says what happens, then checks the state
+and the reports.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ class Ground:
 
     @property
     def now(self) -> float:
-        """The seconds since the story began."""
+        """Return the seconds since the story began."""
         return self.world.simulation.now
 
     @property
     def engine(self) -> ControllerManager:
-        """The controller that leads."""
+        """Return the controller that leads."""
         leader = self.world.controllers.leader()
         engine = leader.engine if leader else None
         assert engine is not None, "no controller leads"
@@ -115,11 +116,11 @@ class Ground:
         return [error for error in found if error]
 
     def devices(self) -> dict[str, PooledDevice]:
-        """Return the devices that belong to a machine, by the manager's uid."""
+        """Return the devices that belong to a machine, by the CDI Manager's UID."""
         return self.world.manager.attached()
 
     def asked(self, what: str, since: float = 0.0) -> list[str]:
-        """Return the devices of the manager's log: ``attached`` or ``detached``."""
+        """Return the devices in the CDI Manager's log: ``attached`` or ``detached``."""
         return [
             entry.device
             for entry in self.world.manager.log
@@ -136,11 +137,11 @@ class Ground:
         return [f"{e['reason']}: {e['message']}" for e in history if reason in ("", e["reason"])]
 
     def waits(self) -> list[str]:
-        """Return the sentences of ``claim_info``: what each claim waits for."""
+        """Return the sentences of ``claim_info``: why each claim waits."""
         return [f"{reason.claim}: {reason.waits_for}" for reason in self.engine.wait_reasons()]
 
     def gauge(self, name: str, label: str) -> float:
-        """Return a number that an alert looks at."""
+        """Return a number that an alert uses."""
         values = observed(self.engine)[name]
         assert isinstance(values, Mapping), f"{name} has no labels"
         return values.get(label, 0.0)
@@ -161,7 +162,7 @@ class Ground:
 
 @contextmanager
 def telling(seed: int = 1, **options: t.Any) -> Iterator[Ground]:
-    """Tell a story on a fresh cluster. ``options`` are fields of Scenario.
+    """Run a story on a fresh cluster. ``options`` are fields of Scenario.
 
     At its end no invariant may be broken.
     """
@@ -195,5 +196,5 @@ def node_of(raw: Json) -> str:
 
 
 def device_of(raw: Json) -> str:
-    """Return the manager's uid of the device of a ComposableResource."""
+    """Return the CDI Manager's UID of the device of a ComposableResource."""
     return str((raw.get("status") or {}).get("cdi_device_id") or "")

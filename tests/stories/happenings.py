@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to the owner of a fabric: nodes are renamed, managers lose their memory, boards are
+"""Events for the owner of a fabric: nodes are renamed, CDI Managers lose their data, boards are
 swapped.
 """
 
@@ -26,7 +26,7 @@ def _node(world: World, name: str) -> Node:
 
 
 def take_node_away(ground: Ground, name: str) -> t.Callable[[str], Node]:
-    """Stop the kubelet and the agent of a node and delete its Node object, with its ResourceSlices.
+    """Stop the kubelet and the agent of a node. Delete its Node object and its ResourceSlices.
 
     Return a function that lets the machine join again under a name. Its devices and processes stay.
     """
@@ -74,7 +74,7 @@ def collect_pods(ground: Ground, node: str) -> None:
 
 
 def _new_pool(ground: Ground) -> None:
-    """Give the manager a database of its own. The hardware of the nodes stays as it is."""
+    """Give the CDI Manager a new database. The hardware of the nodes does not change."""
     world, scenario = ground.world, ground.world.scenario
     hardware = types.SimpleNamespace(pool=world.manager.pool)
     for node in world.nodes:
@@ -86,13 +86,13 @@ def _new_pool(ground: Ground) -> None:
 
 
 def empty_manager(ground: Ground) -> None:
-    """Restart the CDI Manager without its memory: it believes that all devices are free."""
+    """Restart the CDI Manager without its data. It then lists all devices as free."""
     _new_pool(ground)
     assert all(device.state == FREE for device in ground.world.manager.pool.devices.values())
 
 
 def replace_manager(ground: Ground) -> None:
-    """Put in another CDI Manager, which reads the hardware and has identifiers of its own."""
+    """Replace the CDI Manager by one that reads the hardware and has its own identifiers."""
     pool, old = ground.world.manager.pool, dict(ground.world.manager.pool.devices)
     pool.devices = {f"new-{uid}": device for uid, device in old.items()}
     hardware = types.SimpleNamespace(devices={**old, **pool.devices}, shown=pool.shown)
@@ -103,7 +103,7 @@ def replace_manager(ground: Ground) -> None:
 
 
 def swap_board(ground: Ground, uid: str, serial: str) -> None:
-    """Take the board out of its slot and put another one in."""
+    """Replace the board in a slot by another one."""
     device = ground.world.manager.pool.devices[uid]
     old = device.spec.serial
     device.spec = replace(device.spec, serial=serial)
@@ -121,7 +121,7 @@ def detach_by_hand(ground: Ground, uid: str) -> None:
 
 
 def second_cluster(ground: Ground) -> Ground:
-    """Start another cluster on the fabric, with machines and controllers of its own."""
+    """Start another cluster on the fabric, with its own machines and controllers."""
     first = ground.world
     size = first.scenario.nodes
     names = [f"node-{number}" for number in range(2 * size)]
@@ -138,7 +138,7 @@ def second_cluster(ground: Ground) -> Ground:
     ]
     ground.beside.append(world)
     other = Ground(world)
-    # A judge knows one cluster: what the other one asks of the manager would be a theft to it.
+    # A judge knows one cluster. It would report the requests of the other cluster as thefts.
     first.manager.listeners.clear()
     world.start()
     other.wait("a controller leads in the second cluster", world.controllers.leader)

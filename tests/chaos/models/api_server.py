@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API server in memory that is as strict as the real one where the engine depends on it.
+"""An API server in memory that is as strict as the real one in all that the engine depends on.
 
-uids are never given twice, resourceVersions only after a restore of etcd; preconditions hold; finalizers keep what is
-deleted; status is a subresource; a change that changes nothing makes no event; a watch begins at its version, ends, and
-may be too old, or of the future.
+UIDs are never used twice, and resourceVersions only after a restore of etcd. Preconditions are
+checked. Finalizers keep deleted objects. Status is a subresource. A change without a difference
+makes no event. A watch begins at its version, ends, and may be too old, or of the future.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ OnChange = Callable[[str, str, Json, "Json | None"], object]
 
 
 class Refusal(Exception):
-    """An answer that is no 2xx. ``cause``: the reason of its only cause."""
+    """An answer other than 2xx. ``cause``: the reason of its only cause."""
 
     def __init__(self, status: int, reason: str, message: str, cause: str = "") -> None:
         super().__init__(message)
         self.status, self.reason, self.cause = status, reason, cause
 
     def body(self, name: str = "x") -> bytes:
-        """The metav1.Status."""
+        """Return the metav1.Status."""
         causes = {"causes": [{"reason": self.cause, "message": str(self)}]} if self.cause else {}
         return json.dumps({"kind": "Status", "code": self.status, "reason": self.reason, "message": str(self),
                            "details": {"name": name, **causes}}).encode()
@@ -46,7 +46,9 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request as it came in. ``point`` names it: the verb, the kind, and the subresource if there is one."""
+    """A request as it came in. ``point`` names it by the verb, the kind, and the subresource if
+    there is one.
+    """
 
     method: str
     kind: ApiResource
@@ -66,9 +68,9 @@ class Call:
 
 @dataclass
 class Watch:
-    """An open watch. ``put`` is called with each event, None for its end.
+    """An open watch. ``put`` is called with each event, and with None at the end.
 
-    ``since``: the version that it begins after.
+    ``since``: the version after which it begins.
     """
 
     kind: str
@@ -80,8 +82,11 @@ class Watch:
 
 @dataclass
 class ApiServer:
-    """``wall``: its clock. ``taint_rules``: whether DeviceTaintRule is served. ``on_change(kind, type, object, old)``
-    is told of every change at once."""
+    """The server.
+
+    ``wall``: its clock. ``taint_rules``: whether DeviceTaintRule is served. ``on_change(kind, type,
+    object, old)``: called at once for every change.
+    """
 
     wall: Callable[[], float]
     taint_rules: bool = True
@@ -90,20 +95,20 @@ class ApiServer:
     version: int = 1000
     oldest: int = 1000
     _made: int = 0
-    # Version, key, type, object, what it was before, and when.
+    # Version, key, type, object, the object before, and the time.
     _history: deque[tuple[int, Key, str, Json, Json | None, float]] = field(default_factory=deque)
     _watches: list[Watch] = field(default_factory=list)
 
     def of(self, plural: str) -> list[Json]:
-        """All objects of a kind, not to be changed."""
+        """Return all objects of a kind. The caller must not change them."""
         return [obj for key, obj in self.objects.items() if key[0] == plural]
 
     def find(self, plural: str, name: str, namespace: str = "") -> Json | None:
-        """One object, not to be changed."""
+        """Return one object. The caller must not change it."""
         return self.objects.get((plural, namespace, name))
 
     def handle(self, call: Call) -> bytes:
-        """The answer to a request other than a watch. Raises Refusal."""
+        """Return the answer to a request other than a watch. Raise Refusal."""
         if call.kind is TAINT_RULES and not self.taint_rules:
             raise Refusal(404, "NotFound", "the server could not find the requested resource")
         if call.method == "GET":
@@ -118,7 +123,7 @@ class ApiServer:
         return json.dumps(self._change(call)).encode()
 
     def discovery(self, path: str) -> bytes:
-        """What a group has, as far as the engine asks. Raises Refusal."""
+        """Return the resources of a group, as far as the engine needs them. Raise Refusal."""
         if path == "/apis/resource.k8s.io/v1alpha3" and self.taint_rules:
             return json.dumps({"resources": [{"name": TAINT_RULES.plural}]}).encode()
         if path == "/apis/resource.k8s.io/v1":
@@ -126,7 +131,7 @@ class ApiServer:
         raise Refusal(404, "NotFound", "the server could not find the requested resource")
 
     def create(self, plural: str, body: Json, namespace: str = "", dry_run: bool = False) -> Json:
-        """Store a new object. Raises Refusal."""
+        """Store a new object. Raise Refusal."""
         meta = body["metadata"]
         self._made += 1
         name = meta.get("name") or f"{meta['generateName']}{self._made:05d}"
@@ -144,7 +149,7 @@ class ApiServer:
         return new if dry_run else self._store(plural, new, None)
 
     def delete(self, plural: str, name: str, namespace: str = "", uid: str | None = None) -> None:
-        """Delete, or mark what has finalizers. Raises Refusal."""
+        """Delete an object, or mark it if it has finalizers. Raise Refusal."""
         old = self._found(plural, name, namespace)
         if uid and uid != old["metadata"]["uid"]:
             raise Refusal(409, "Conflict", f"uid is not {uid}")
@@ -153,19 +158,21 @@ class ApiServer:
         self._store(plural, patches.merged(old, {"metadata": {"deletionTimestamp": format_time(self.wall())}}), old)
 
     def update(self, plural: str, name: str, namespace: str, patch: Json, subresource: str = "") -> Json:
-        """A merge patch by a model. Raises Refusal."""
+        """Apply a merge patch of a model. Raise Refusal."""
         old = self._found(plural, name, namespace)
         return self._store(plural, patches.merged(old, patch), old)
 
     def put(self, plural: str, obj: Json) -> Json:
-        """A whole object by a model, at the version that it was read. Raises Refusal."""
+        """Store a whole object of a model, if its version is the current one. Raise Refusal."""
         meta = obj["metadata"]
         old = self._found(plural, meta["name"], meta.get("namespace") or "")
         _check(old, obj)
         return self._store(plural, obj, old)
 
     def forget_history(self) -> None:
-        """Versions up to now are too old to watch from, and every watch that is open ends with that."""
+        """Make all versions up to now too old for a watch, and end every open watch with that
+        error.
+        """
         self._history.clear()
         self.oldest = self.version
         gone = Refusal(410, "Expired", "too old resource version")
@@ -174,9 +181,10 @@ class ApiServer:
         self.drop_watches()
 
     def rewind(self, seconds: float) -> None:
-        """Have what there was so long ago, as after a restore of etcd. Every watch ends.
+        """Go back to the state ``seconds`` ago, as after a restore of etcd. Every watch ends.
 
-        Versions are given again, to other objects. A watch that begins at a version of the future is silent until then.
+        Versions are used again for other objects. A watch that begins at a version of the future is
+        silent until then.
         """
         since = self.wall() - seconds
         while self._history and self._history[-1][-1] > since:
@@ -191,13 +199,13 @@ class ApiServer:
         self.drop_watches()
 
     def drop_watches(self) -> None:
-        """Every watch ends."""
+        """End every watch."""
         watches, self._watches = self._watches, []
         for watch in watches:
             watch.put(None)
 
     def watch(self, call: Call, put: Callable[[bytes | None], object]) -> Watch:
-        """Begin a watch at its version. Raises Refusal."""
+        """Begin a watch at its version. Raise Refusal."""
         if call.query.get("sendInitialEvents"):
             return self._streamed_list(call, put)
         since = int(call.query.get("resourceVersion") or self.version)
@@ -211,7 +219,7 @@ class ApiServer:
         return made
 
     def _streamed_list(self, call: Call, put: Callable[[bytes | None], object]) -> Watch:
-        """A watch that begins with what there is (WatchList)."""
+        """Begin a watch with the existing objects (WatchList)."""
         made = Watch(call.kind.plural, _selector(call.query), put)
         for key, obj in self.objects.items():
             if key[0] == made.kind:
@@ -222,7 +230,7 @@ class ApiServer:
         return made
 
     def end(self, watch: Watch) -> None:
-        """A watch is not wanted any more."""
+        """End a watch."""
         if watch in self._watches:
             self._watches.remove(watch)
 
@@ -283,7 +291,7 @@ class ApiServer:
         return new
 
     def remove(self, plural: str, name: str, namespace: str = "") -> None:
-        """An object goes, whatever its finalizers say: a pod that its kubelet has ended."""
+        """Remove an object in spite of its finalizers, such as a pod that its kubelet has ended."""
         old = self._found(plural, name, namespace)
         del self.objects[plural, namespace, name]
         self.version += 1
@@ -302,7 +310,7 @@ class ApiServer:
 
 
 def parse(method: str, path: str, body: bytes | None, content_type: str) -> Call | None:
-    """A request as the server sees it; None for a path that names no kind."""
+    """Return a request as the server sees it, None for a path that names no kind."""
     parts = urlsplit(path)
     pieces = [piece for piece in parts.path.split("/") if piece][2 if path.startswith("/api/") else 3:]
     namespace = ""
@@ -316,7 +324,7 @@ def parse(method: str, path: str, body: bytes | None, content_type: str) -> Call
 
 
 def _tell(watch: Watch, key: Key, kind: str, obj: Json, old: Json | None) -> None:
-    """An object that is selected no more is gone for this watch."""
+    """Send an event to a watch. An object that is no longer selected is deleted for this watch."""
     was, selected = old is not None and watch.selects(old), watch.selects(obj)
     if not (was or selected):
         return

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI Manager over the emulator's pool of devices, with the emulator's states and in virtual time.
+"""A CDI Manager over the emulator's pool of devices, with the emulator's states and in virtual
+time.
 
-What goes wrong on the way to it and back is decided by ``fate``; what it was asked and what came of it is its log, by
-which the invariants are judged. The hardware goes on whoever asked for it is killed or frozen.
+``fate`` decides which requests and replies fail. The log has the requests and their effects, and
+the invariants are judged by it. The hardware continues even if the process that sent the request is
+killed or frozen.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ from ansible_collections.composable.infra.tests.chaos.simulation import stand_in
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation
 
 LATENCY = (0.001, 0.02)
-# What happens to a request for a change.
+# The fates of a request for a change.
 FINE, BUSY, REFUSED, LOST, REPLY_LOST, LATE, OLD_REPLY, HANGS = (
     "fine", "busy", "refused", "lost", "reply lost", "late", "old reply", "hangs")
-# What is wrong with an answer, where the manager is reached by HTTP.
+# The faults of an answer, if the CDI Manager is reached by HTTP.
 DRIPS, ANOTHER_MACHINE, INCOMPLETE, PROXY_404, UNAVAILABLE_AFTER = (
     "drips", "another machine", "incomplete", "404 of a proxy", "503 after the effect")
 LIES = (DRIPS, ANOTHER_MACHINE, INCOMPLETE, PROXY_404, UNAVAILABLE_AFTER)
@@ -55,9 +57,11 @@ FATES = (BUSY, REFUSED, LOST, REPLY_LOST, LATE, OLD_REPLY, HANGS)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the log. ``what``: asked, attached, answered, detach asked, detached, or placed (by an administrator).
+    """A line of the log.
 
-    ``token``: the mark of the request, the uid of a ComposableResource. ``process``: who asked.
+    ``what``: asked, attached, answered, detach asked, detached, or placed (by an administrator).
+    ``token``: the mark of the request, the UID of a ComposableResource. ``process``: the process
+    that sent the request.
     """
 
     at: float
@@ -70,7 +74,9 @@ class Entry:
 
 @dataclass
 class CdiManager:
-    """``asynchronous``: it gives handles, and can be asked later. ``down``: nobody reaches it."""
+    """The CDI Manager. ``asynchronous``: it returns handles, and reports results later. ``down``:
+    it cannot be reached.
+    """
 
     simulation: Simulation
     pool: DevicePool
@@ -92,14 +98,14 @@ class CdiManager:
         self.loop = asyncio.new_event_loop()
 
     def note(self, what: str, machine: str, device: str = "", token: str = "", process: str = "") -> None:
-        """A line of the log, and everybody who listens is told."""
+        """Add a line to the log, and notify the listeners."""
         entry = Entry(self.simulation.now, what, machine, device, token, process)
         self.log.append(entry)
         for listener in self.listeners:
             listener(entry)
 
     def carry_through(self, operation: Operation, seconds: float) -> stand_ins.Future:
-        """Let the hardware work for so long, whatever becomes of who asked for it."""
+        """Let the hardware work for ``seconds``, even if the requesting process ends."""
         future = stand_ins.Future()
         self.operations.append(operation)
 
@@ -114,7 +120,7 @@ class CdiManager:
         return future
 
     def place(self, machine: str, model: str) -> str:
-        """An administrator attaches a device by hand; its uid, empty when there is none."""
+        """Attach a device by hand as an administrator. Return its UID, empty if there is none."""
         fabric = self.pool.machine(machine).fabric
         free = list(self.pool.free_devices(fabric, model, "gpu"))
         if not free:
@@ -125,22 +131,22 @@ class CdiManager:
         return free[-1].spec.uid
 
     def attached(self) -> dict[str, PooledDevice]:
-        """What belongs to a machine, by uid."""
+        """Return the devices that belong to a machine, by UID."""
         return {uid: device for uid, device in self.pool.devices.items() if device.machine}
 
     def driver(self, process: Process) -> Driver:
-        """How one process reaches it."""
+        """Return the driver of one process."""
         return Driver(self, process)
 
     def close(self) -> None:
-        """The end, also of what the hardware has not finished."""
+        """End everything, including unfinished operations of the hardware."""
         for operation in self.operations:
             operation.close()
         self.loop.close()
 
 
 class Driver:
-    """A FabricManager, as one process has it."""
+    """A FabricManager of one process."""
 
     def __init__(self, manager: CdiManager, process: Process) -> None:
         self._manager, self._process = manager, process
@@ -164,7 +170,7 @@ class Driver:
         return found
 
     def now(self, uid: str) -> Machine:
-        """One machine at this moment, as the end of an answer tells it."""
+        """Return one machine at this moment, as it is in the answer to a change."""
         return self._machine(uid)
 
     def free(self, machine_uid: str, model: str) -> int:
@@ -196,7 +202,7 @@ class Driver:
             proof()
 
     def accept_attach(self, machine_uid: str, model: str, mark: str, started: Started | None = None) -> Task:
-        """Carry out a request that has come to the manager."""
+        """Execute an attach request that has arrived."""
         manager = self._manager
         fate = self._sent("attach")
         manager.note("asked", machine_uid, token=mark, process=self._process.name)
@@ -238,7 +244,7 @@ class Driver:
         old = manager.replies.get((machine, device.model))
         manager.replies[machine, device.model] = device
         if fate == OLD_REPLY and old and manager.pool.devices[old.uid].machine == machine:
-            return old  # an earlier reply to the same request comes once more
+            return old  # an earlier reply to the same request arrives once more
         manager.note("answered", machine, device.uid, token, self._process.name)
         return device
 
@@ -248,7 +254,7 @@ class Driver:
         return self.accept_detach(machine_uid, device_uid)
 
     def accept_detach(self, machine_uid: str, device_uid: str) -> Task:
-        """Carry out a request that has come to the manager."""
+        """Execute a detach request that has arrived."""
         manager = self._manager
         fate = self._sent("detach")
         if fate in (BUSY, REFUSED):
@@ -284,14 +290,14 @@ class Driver:
         except PoolError as error:
             raise Refused(str(error)) from None
         self._way()
-        # One that was detached since is somebody's no more.
+        # A device that was detached since then belongs to no machine any more.
         return Task(True, tuple(d for d in devices if d.machine), handles)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, there is nothing to close."""
 
     def _way(self) -> None:
-        """To the manager, or back."""
+        """Take the time of the way to or from the CDI Manager."""
         manager = self._manager
         manager.simulation.sleep(manager.rng.uniform(*LATENCY))
         if manager.down:
@@ -314,7 +320,9 @@ class Driver:
 
 
 def fabric(nodes: list[str], models: dict[str, int], fabrics: int, attach: float, detach: float) -> DevicePool:
-    """The emulator's pool; its own clock stands still, since the model lets the hardware take its time."""
+    """Return the emulator's pool. Its own clock stands still, since the model simulates the time of
+    the hardware.
+    """
     spec: dict[str, t.Any] = simple_spec(nodes, models, fabrics, attach, detach)
     pool = DevicePool(FabricSpec.parse(spec))
     pool.set_timing(0.0, 0.0)

@@ -1,8 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The processes that are tested: replicas of the controller as shipped, and the gate reaper. One that ends is started
-again, as the kubelet does."""
+"""The tested processes: replicas of the shipped controller, and the gate reaper.
+
+A process that ends is started again, as the kubelet does.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ REAPER_GRACE, REAPER_SECONDS = 30.0, 5.0
 
 @dataclass
 class Replica:
-    """One replica, in its life of now."""
+    """One replica in its present life."""
 
     process: Process
     task: Task
@@ -42,7 +44,10 @@ class Replica:
 
 @dataclass
 class Controllers:
-    """``count`` replicas, of which one leads. ``wired``: they reach the CDI Manager by the shipped driver and HTTP."""
+    """``count`` replicas, of which one leads.
+
+    ``wired``: they reach the CDI Manager by the shipped driver and HTTP.
+    """
 
     simulation: Simulation
     network: Network
@@ -57,26 +62,28 @@ class Controllers:
     reaper: Process = field(default_factory=lambda: Process("gate-reaper"))
 
     def start(self) -> None:
-        """Begin them all, and keep them alive."""
+        """Start all processes, and restart those that end."""
         for slot in range(self.count):
             self.simulation.spawn(self.simulation.outside, f"kubelet-{slot}", partial(self._keep, slot))
         self.processes.append(self.reaper)
         self.simulation.spawn(self.reaper, "reaper", lambda: self._reap(self.reaper))
 
     def leader(self) -> Replica | None:
-        """The one whose Lease the API server has; it may be frozen or dead by now."""
+        """Return the replica with the Lease at the API server. It may be frozen or dead by now."""
         for replica in self.replicas.values():
             if replica.engine and replica.engine.fence._held is not None and replica.engine.fence.open:
                 return replica
         return None
 
     def step_clock(self, slot: int, by: float) -> None:
-        """Set the wall clock of a replica's host by so many seconds. Its monotonic clock goes on."""
+        """Set the wall clock of a replica's host by ``by`` seconds. Its monotonic clock does not
+        change.
+        """
         self.clock_offsets[slot] = self.clock_offsets.get(slot, 0.0) + by
         self.replicas[slot].process.clock_offset = self.clock_offsets[slot]
 
     def of(self, process: Process) -> Replica | None:
-        """The replica of a process."""
+        """Return the replica of a process."""
         return next((r for r in self.replicas.values() if r.process is process), None)
 
     def _keep(self, slot: int) -> None:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CDI Manager as a Fabric Manager (FM) behind HTTP, with the shipped driver, session and HTTP client before it.
+"""The CDI Manager as a Fabric Manager (FM) behind HTTP, with the shipped driver, session and HTTP
+client.
 
-What it answers may be no truth: it drips, it tells of another machine, it leaves out machines, or something in front of
-it answers. ``CdiManager.lie`` decides that for each request.
+Its answers may be wrong: bytes come slowly, an answer is about another machine, machines are
+missing, or a proxy answers instead. ``CdiManager.lie`` decides that for each request.
 """
 
 from __future__ import annotations
@@ -41,13 +42,15 @@ from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Pr
 
 Json = dict[str, t.Any]
 Answer = tuple[int, str, bytes]
-# Seconds between two bytes of an answer that drips.
+# Seconds between two bytes of a slow answer.
 DRIP = 0.5
 _STATUS = {Busy: 409, Missing: 404, Refused: 400}
 
 
 class WiredDriver(FmDriver):
-    """The shipped FM driver of one process. FM takes no mark of a request: the judge gets it past the wire."""
+    """The shipped FM driver of one process. FM has no mark of a request. The judge gets the mark
+    directly.
+    """
 
     def __init__(self, manager: CdiManager, process: Process, config: FabricConfig) -> None:
         super().__init__(replace(config, endpoint="http://manager.example", auth="none"))
@@ -58,7 +61,7 @@ class WiredDriver(FmDriver):
 
     def attach(self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
                started: Started | None = None, proof: Proof | None = None) -> Task:
-        """As the shipped one, one device at a time."""
+        """Attach as the shipped driver, one device at a time."""
         self._tokens[self._manager.simulation.current.number] = token or ""
         self._come_to("before attach")
         found = super().attach(machine_uid, model, count, token, kind, started, proof)
@@ -67,7 +70,7 @@ class WiredDriver(FmDriver):
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """As the shipped one."""
+        """Detach as the shipped driver."""
         self._come_to("before detach")
         found = super().detach(machine_uid, device_uid, started, proof)
         self._manager.at_point("after detach", self._process)
@@ -82,13 +85,13 @@ class WiredDriver(FmDriver):
 
 
 class FmServer:
-    """FM's answers to one process, and those of what stands before it."""
+    """The answers of FM, and of a proxy before it, to one process."""
 
     def __init__(self, manager: CdiManager, inside: Driver, token: Callable[[], str]) -> None:
         self.manager, self._inside, self._token = manager, inside, token
 
     def answer(self, method: str, path: str, body: Json) -> tuple[Answer, str]:
-        """The answer, and the lie that it has. Raises ConnectionError where none comes."""
+        """Return the answer and its fault. Raise ConnectionError if there is no answer."""
         lie = self.manager.lie()
         if lie == PROXY_404:
             return (404, "text/html", b"<html><h1>404 Not Found</h1></html>"), lie
@@ -127,7 +130,7 @@ class FmServer:
         return self._after(machine, new, lie)
 
     def _after(self, machine: str, new: Device | None, lie: str) -> Json:
-        """The machine, with what is new on it first."""
+        """Return the machine, with its new device first."""
         found = self._inside.now(self._other(machine) if lie == ANOTHER_MACHINE else machine)
         first = sorted(found.devices, key=lambda device: device.uid != (new.uid if new else ""))
         return _machines([replace(found, devices=tuple(first))])
@@ -141,7 +144,7 @@ class FmServer:
 
 
 class Wire:
-    """In place of a socket: each request is answered at once, and the answer drips or comes whole."""
+    """Replaces a socket. Each request is answered at once, and the answer comes slowly or whole."""
 
     def __init__(self, server: FmServer) -> None:
         if server.manager.down:
@@ -152,7 +155,9 @@ class Wire:
         self._drips = False
 
     def sendall(self, data: bytes, /) -> None:
-        """A whole request. What it changes happens now, since the client has just asked whether it still may."""
+        """Handle a whole request. Its change happens now, since the client has just checked that it
+        may send it.
+        """
         head, _blank, content = data.partition(b"\r\n\r\n")
         method, path, _version = head.split(b"\r\n")[0].decode().split(" ")
         try:
@@ -166,7 +171,7 @@ class Wire:
                         "Connection: close\r\n\r\n").encode() + body
 
     def recv(self, size: int, /) -> bytes:
-        """The answer. One that drips never ends."""
+        """Return the answer. A slow answer never ends."""
         if isinstance(self._answer, ConnectionError):
             raise self._answer
         if not self._drips:
@@ -179,15 +184,15 @@ class Wire:
         return part
 
     def settimeout(self, seconds: float, /) -> None:
-        """The longest wait of one call."""
+        """Set the longest wait of one call."""
         self._timeout = seconds
 
     def fileno(self) -> int:
-        """None that is ever looked at: no connection is kept."""
+        """Return a number that is never used, since no connection is kept."""
         return 0
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, there is nothing to close."""
 
 
 def _machines(found: t.Iterable[Machine]) -> Json:

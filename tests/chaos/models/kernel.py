@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel log of a node, read by the shipped code, and what a program of a tenant can have written there.
+"""The kernel log of a node, read by the shipped code, with messages that a tenant's program can
+forge.
 
-A healthy device answers on the bus whatever the log says.
+A healthy device answers on the bus, whatever the log says.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from types import SimpleNamespace
 from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
 from ansible_collections.composable.infra.plugins.module_utils.node import kernel_log
 
-# A program that crashes chooses its name and its file's name. A container with /dev/kmsg chooses the whole message, but
-# not its facility.
+# A program that crashes chooses its name and the name of its file. A container with /dev/kmsg
+# chooses the whole message, but not its facility.
 FORGED = {
     "program": "4,{n},{n}000,-;NVRM: Xid (PCI:[42]: segfault at 0 ip 00 error 4 in NVRM: Xid (PCI:{pci}): 79[4+1]\n",
     "kmsg": "12,{n},{n}000,-;NVRM: Xid (PCI:{pci}): 79, pid=42, GPU has fallen off the bus.\n"}
 
 
 class KernelLog(kernel_log.KernelLog):
-    """The shipped one over text in memory."""
+    """The shipped kernel log over text in memory."""
 
     def __init__(self) -> None:
         self._rest, self._fd, self._written, self._count = b"", 0, b"", 0
 
     def forge(self, how: str, pci: str) -> None:
-        """A tenant's program writes that the device at this address is lost. ``how``: a key of FORGED."""
+        """Write as a tenant's program that the device at this address is lost. ``how``: a key of
+        FORGED.
+        """
         self._count += 1
         self._written += FORGED[how].format(n=self._count, pci=pci.partition(".")[0]).encode()
 
@@ -38,7 +41,7 @@ class KernelLog(kernel_log.KernelLog):
 
 
 class Kernel:
-    """What the hands of a node know from its kernel. Its bus shows no device that does not answer."""
+    """The kernel of a node for its node operations. Its bus shows only devices that answer."""
 
     def __init__(self) -> None:
         self.log, self._seen = KernelLog(), SimpleNamespace(addresses=set[str]())
@@ -46,7 +49,9 @@ class Kernel:
         vars(self._hands).update(_log=self.log, _seen=self._seen, _root=Path("/nowhere"))
 
     def lost(self, addresses: set[str]) -> set[str]:
-        """Which of these addresses have a device that new messages say is lost, as far as the agent believes them."""
+        """Return the addresses with a device that new messages report as lost, as far as the agent
+        believes them.
+        """
         self._seen.addresses = addresses
         reports = self._hands.kernel_reports()
         return {report.address for report in reports if report.xid == kernel_log.LOST_XID}

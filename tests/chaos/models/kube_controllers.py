@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What kube-controller-manager does with claims: a consumer that is gone is taken off, the claim of a pod that is gone
-is deleted, and the protection of one that nobody has is removed. It is a model."""
+"""A model of kube-controller-manager for claims.
+
+It removes consumers that are gone, deletes the claims of pods that are gone, and removes the
+finalizer of unused claims.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class ClaimController:
         self.server.on_change.append(self._on_change)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the process."""
         self.simulation.spawn(self.process, "claims", self._run)
 
     def _on_change(self, plural: str, kind: str, obj: Json, old: Json | None) -> None:

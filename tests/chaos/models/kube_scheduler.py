@@ -1,14 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small model of kube-scheduler. It is a model: it takes any node and any device that fits, and knows no scores and
-no preemption.
+"""A small model of kube-scheduler. It takes any node and any device that fits, without scores and
+preemption.
 
-What it keeps of the real one: pods with gates are not looked at; a nominated node is tried first; node selectors,
-cordons and tainted devices are honoured; devices with binding conditions come last; the claim's finalizer comes first,
-then allocation and reservation; a pod whose devices have binding conditions waits and looks again every 5 s, up to the
-first device that is not ready; a failure condition there ends that, the reservation goes, and the allocation is dropped
-in the pod's next turn; each failure is followed by a growing back-off.
+It has these parts of the real one. Gated pods are ignored. A nominated node is tried first. Node
+selectors, cordons and tainted devices are respected. Devices with binding conditions come last. The
+claim's finalizer comes first, then allocation and reservation. A pod with devices with binding
+conditions waits, and checks them every 5 s up to the first device that is not ready. A failure
+condition there ends the wait: the reservation is removed, and the allocation is dropped in the next
+scheduling cycle of the pod. A growing back-off follows each failure.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ansible_collections.composable.infra.tests.chaos.simulation import stand_in
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation
 
 TICK, BINDING_TIMEOUT, LONGEST_BACKOFF = 5.0, 120.0, 10.0
-# The model of device that a claim asks for, beside the CEL expression that says the same.
+# The device model that a claim requests, in addition to the CEL expression for it.
 PRODUCT = "chaos/product"
 Device = tuple[str, str, str]
 
@@ -39,7 +40,7 @@ class _Try:
 
 @dataclass
 class KubeScheduler:
-    """``granted``: uuids of the nodes' devices by the uid of the claim that was given them."""
+    """``granted``: UUIDs of the nodes' devices by the UID of the claim that got them."""
 
     simulation: Simulation
     server: ApiServer
@@ -54,11 +55,11 @@ class KubeScheduler:
         self.server.on_change.append(self._on_change)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the process."""
         self.simulation.spawn(self.process, "scheduler", self._run)
 
     def restart(self) -> None:
-        """Begin anew: what it waited for is forgotten."""
+        """Restart the scheduler. It forgets which pods wait."""
         self._tries.clear()
 
     def _on_change(self, plural: str, kind: str, obj: Json, old: Json | None) -> None:
@@ -102,7 +103,9 @@ class KubeScheduler:
         self._pre_bind(pod, wanted, known)
 
     def _drop_one(self, pod: Json, wanted: list[Json]) -> None:
-        """Deallocate a claim that ties the pod to a node where its others find no device (PostFilter of the plugin)."""
+        """Deallocate a claim that ties the pod to a node without devices for its other claims
+        (PostFilter of the plugin).
+        """
         mine = {pod["metadata"]["uid"]}
         for claim in wanted:
             if claims.results(claim) and {consumer["uid"] for consumer in claims.consumers(claim)} <= mine:
@@ -110,11 +113,11 @@ class KubeScheduler:
                 return
 
     def _given_up(self, claim: Json) -> bool:
-        """Allocated, reserved for nobody, and its devices never came."""
+        """Return whether the claim is allocated, not reserved, and its devices never came."""
         return bool(claims.binding_results(claim)) and not claims.consumers(claim)
 
     def _allocate(self, pod: Json, wanted: list[Json]) -> bool:
-        """Allocate all that is not, on one node."""
+        """Allocate all unallocated claims, on one node."""
         fixed = {node for claim in wanted if (node := claims.node(claim))}
         names = [node["metadata"]["name"] for node in self.server.of("nodes") if self._fits(pod, node)]
         self.rng.shuffle(names)
@@ -151,7 +154,9 @@ class KubeScheduler:
         return found
 
     def _devices(self, node: str) -> list[Json]:
-        """What a pod on a node could be given: devices of its own, and those of pools that are open to it."""
+        """Return the devices for a pod on a node: the node's own, and those of pools that are open
+        to it.
+        """
         raw = self.server.find("nodes", node) or {"metadata": {}}
         labels = raw["metadata"].get("labels") or {}
         tainted = {tuple(rule["spec"]["deviceSelector"][k] for k in ("driver", "pool", "device"))
@@ -188,7 +193,7 @@ class KubeScheduler:
         self._status(claim, {"allocation": allocation})
 
     def _pre_bind(self, pod: Json, wanted: list[Json], known: _Try) -> None:
-        """Reserve, wait for the conditions, bind."""
+        """Reserve, wait for the conditions, and bind."""
         meta = pod["metadata"]
         me = {"resource": "pods", "name": meta["name"], "uid": meta["uid"]}
         current = [self.server.find("resourceclaims", c["metadata"]["name"], meta["namespace"]) or c for c in wanted]
@@ -227,7 +232,7 @@ class KubeScheduler:
             "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}})
 
     def _note_kept(self, claim: Json) -> None:
-        """Which devices the pool devices of a claim are by now (handover direct)."""
+        """Record which devices the pool devices of a claim are now (handover ``direct``)."""
         node, uid = claims.node(claim), claim["metadata"]["uid"]
         for raw in self.server.of("composableresources") if claims.binding_results(claim) else ():
             for r in claims.binding_results(claim):

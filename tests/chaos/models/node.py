@@ -1,8 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node: its kernel, the node agent, the vendor's DRA plugin, which looks at the devices when it starts and never
-again, and the kubelet. It is a model; what the agent really does is tested with it (tests/unit/controller/agent).
+"""A model of a node: its kernel, the node agent, the vendor's DRA plugin, and the kubelet.
+
+The plugin looks for devices only when it starts. The real agent is tested in
+tests/unit/controller/agent.
 """
 
 from __future__ import annotations
@@ -32,21 +34,24 @@ from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Pr
 NAMESPACE = "composable-infra"
 LEASE, TICK = "lease", "tick"
 AWAY_SECONDS = 0.5
-# Seconds from the ask to the last look at the claims, and from that look to the removal. On a busy machine of the lab
-# 2.8 and 0.6 were seen.
+# Seconds from the request to the last check of the claims, and from this check to the removal. A
+# busy machine of the lab took 2.8 and 0.6.
 TO_DRAIN, TO_REMOVE = (0.0, 0.3, 1.0, 4.0), (0.0, 0.0, 0.2, 0.6)
 
 
 def address(minor: int) -> str:
-    """PCI address of the device with a minor number."""
+    """Return the PCI address of the device with a minor number."""
     return f"0000:{16 + minor:02x}:00.0"
 
 
 @dataclass
 class Node:
-    """``bus``: UUIDs of devices that have a driver, with their minor numbers. ``open``: who uses which. ``pulled``:
-    devices that the fabric took while they were on the bus. ``reads_claims``: whether the hands look at the claims
-    before a removal, as the node agent does, or only at who has the device open, as playbooks may.
+    """One node.
+
+    ``bus``: minor numbers by UUID of devices with a driver. ``open``: UID of the pod that uses a
+    device, by UUID. ``pulled``: devices that the fabric removed while they were on the bus.
+    ``reads_claims``: whether the node operations check the claims before a removal, as the node
+    agent does, or only open devices, as playbooks may.
     """
 
     simulation: Simulation
@@ -78,31 +83,34 @@ class Node:
         self.server = self.network.server
 
     def start(self) -> None:
-        """Begin."""
+        """Start the processes."""
         self.simulation.spawn(self.process, "node", self._run)
         self.simulation.spawn(self.process, "agent", self._attend)
 
     def restart_plugin(self) -> None:
-        """The plugin's pod is deleted: it comes back in a moment, and looks."""
+        """Delete the plugin's pod. It returns after a moment, and looks for devices."""
         if not self._plugin_starts:
             self._plugin_starts = self.simulation.now + self.rng.uniform(0.2, 1.0)
 
     def restart_agent(self) -> None:
-        """What it had in memory is gone; what is on the bus stays."""
+        """Restart the agent. It forgets what it had in memory. The bus does not change."""
         self._seen.clear()
         self._drained.clear()
         self._proven.clear()
         self._removed &= {uuid for uuid in self._removed if uuid not in self.bus}
 
     def restart_kubelet(self) -> None:
-        """The kubelet is restarted in a moment, and with it the plugin, as the runbook says after a restore of etcd.
+        """Restart the kubelet after a moment, and with it the plugin, as the runbook requires after
+        a restore of etcd.
 
-        Until then the containers of pods that are gone run on.
+        Until then the containers of pods that are gone continue to run.
         """
         self._kubelet_starts = self.simulation.now + self.rng.uniform(0.5, 5.0)
 
     def _start_kubelet(self) -> None:
-        """End the containers of pods that the API server does not have. Pods that have none begin again."""
+        """End the containers of pods that the API server does not have. Start pods without
+        containers again.
+        """
         self._kubelet_starts = 0.0
         self.restart_plugin()
         mine = {pod["metadata"]["uid"]: pod for pod in self.server.of("pods") if pods.bound(pod) == self.name}
@@ -124,7 +132,7 @@ class Node:
                 self._agent()
 
     def _attend(self) -> None:
-        """The agent's duties as it has them: its queue and its Lease are the shipped ones."""
+        """Attend to the agent's duties with its shipped queue and Lease."""
         lease = AgentLease(self.network.client(self.process), NAMESPACE, self.name)
         duties: WorkQueue[str] = WorkQueue()
         duties.add(LEASE)
@@ -138,7 +146,7 @@ class Node:
             duties.done(duty)
 
     def _kernel(self) -> None:
-        """What comes is seen a moment later; what goes while it has a driver is pulled from under it."""
+        """Add new devices after a moment. Record devices that vanish while they have a driver."""
         there = {d.spec.serial for d in self.manager.pool.shown(self.machine)}
         for uuid in [uuid for uuid in self.bus if uuid not in there]:
             self.pulled.append(uuid)
@@ -158,14 +166,19 @@ class Node:
             self._announce()
 
     def _kept(self) -> dict[str, str]:
-        """UUIDs of the devices that claims have as pool devices here, by the names of these (handover direct)."""
+        """Return the UUIDs of the claims' pool devices on this node, by pool device (handover
+        ``direct``).
+        """
         mine = [raw for raw in self.server.of("composableresources") if raw["spec"]["target_node"] == self.name]
         return {cohdi.annotation(raw, cohdi.POOL_DEVICE): str((raw.get("status") or {}).get("device_id") or "")
                 for raw in mine if cohdi.annotation(raw, cohdi.POOL_DEVICE)}
 
     def _shown(self) -> dict[str, int]:
-        """As the node agents' driver has it (kubelet_plugin/sight.py, ``reason_to_hide``): no pool device of a claim,
-        and nothing new that nobody knows while such a device has not come.
+        """Return the devices that the plugin publishes, as the node agent's own driver
+        (``reason_to_hide`` in kubelet_plugin/sight.py).
+
+        It hides pool devices of claims, and unknown new devices while such a pool device has not
+        come.
         """
         kept = set(self._kept().values())
         hidden = kept | (self.bus.keys() - self._announced.keys() - self._known() if "" in kept else set())
@@ -208,7 +221,7 @@ class Node:
                 self.server.update("pods", meta["name"], meta["namespace"], {"status": {"phase": "Running"}})
 
     def _prepared(self, pod: Json) -> list[str] | None:
-        """UUIDs of the pod's devices, None as long as one of them is not there."""
+        """Return the UUIDs of the pod's devices, None if one of them is missing."""
         by_name = {f"gpu-{minor}": uuid for uuid, minor in self._announced.items()}
         kept, found = self._kept(), []
         for name in pods.claim_names(pod).values():
@@ -257,7 +270,9 @@ class Node:
             self._write(raw, Evidence(READY, device, uuid=uuid))
 
     def _release(self, raw: Json, done: Evidence, known: Evidence | None) -> None:
-        """Prove it idle, remove it, withdraw it; then say so. Each takes its time."""
+        """Prove the device idle, remove it, withdraw it from the slice, then report that. Each step
+        takes its time.
+        """
         uuid = done.uuid
         came_back = self._ticks and uuid in self.bus
         if done == known and not (came_back or uuid in self._drained):

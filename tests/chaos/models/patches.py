@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How an API server changes an object by the patches that the engine sends, on plain JSON."""
+"""How an API server changes an object by the patches of the engine, on plain JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json = dict[str, t.Any]
 
 
 def merged(old: t.Any, patch: t.Any) -> t.Any:
-    """JSON merge patch (RFC 7386)."""
+    """Apply a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     new = dict(old) if isinstance(old, dict) else {}
@@ -24,8 +24,10 @@ def merged(old: t.Any, patch: t.Any) -> t.Any:
 
 
 def strategic(old: Json, patch: Json) -> Json:
-    """Strategic merge patch, for the lists that the engine sends: scheduling gates by name, conditions by type, and
-    finalizers as a set."""
+    """Apply a strategic merge patch, for the lists that the engine sends.
+
+    Scheduling gates are merged by name, conditions by type, and finalizers as a set.
+    """
     body = {key: dict(value) if isinstance(value, dict) else value for key, value in patch.items()}
     gates = body.get("spec", {}).pop("schedulingGates", [])
     finalizers = body.get("metadata", {}).pop("finalizers", [])
@@ -46,8 +48,10 @@ def strategic(old: Json, patch: Json) -> Json:
 
 
 def applied(old: Json, body: Json) -> Json:
-    """Server-side apply by one field manager of the status of a ResourceClaim: devices are a list by their names, and
-    the conditions of each a list by type."""
+    """Apply the status of a ResourceClaim (server-side apply) by one field manager.
+
+    Devices are a list by their names, and the conditions of each a list by type.
+    """
     status = dict(old.get("status") or {})
     devices = {_name(entry): entry for entry in status.get("devices") or []}
     for entry in body.get("status", {}).get("devices") or []:
@@ -62,7 +66,9 @@ def _name(entry: Json) -> tuple[str, str, str]:
 
 
 def of_allocation(claim: Json) -> Json:
-    """A ResourceClaim without the states of devices that it is not allocated any more, as the API server keeps it."""
+    """Return a ResourceClaim without states of devices that it is no longer allocated, as the API
+    server does.
+    """
     status = claim.get("status") or {}
     if not status.get("devices"):
         return claim

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a restore of etcd leaves to the administrator (docs/guides/troubleshooting.md).
+"""The work that a restore of etcd leaves to the administrator (docs/guides/troubleshooting.md).
 
-A device that was attached since the backup belongs to no ComposableResource. A pod that was placed before the backup
-may have devices that have left its node since. Nobody can know either from the restored cluster alone.
+A device that was attached since the backup belongs to no ComposableResource. A pod that was placed
+before the backup may have devices that have left its node since. The restored cluster alone cannot
+show either.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json
 from ansible_collections.composable.infra.tests.chaos.world import World
 
-# A request that was on its way during the restore has come to the CDI Manager by then.
+# After this time, a request that was in flight during the restore has arrived at the CDI Manager.
 ON_THEIR_WAY = 10.0
 
 
 class Restored:
-    """``orphans``: uids of devices that no restored ComposableResource has. ``pods``: uids of pods that were placed."""
+    """``orphans``: UIDs of devices without a restored ComposableResource. ``pods``: UIDs of placed
+    pods.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -32,24 +35,28 @@ class Restored:
 
     @property
     def ever(self) -> bool:
-        """Whether etcd was restored in this run."""
+        """Return whether etcd was restored in this run."""
         return self._at > -math.inf
 
     def asked(self, token: str) -> bool:
-        """Note a request of which no intent is on record. Return whether it was on its way during the restore."""
+        """Note a request without a recorded intent. Return whether it was in flight during the
+        restore.
+        """
         excused = self._world.simulation.now - self._at < ON_THEIR_WAY
         if excused:
             self._asked.add(token)
         return excused
 
     def attached(self, device: str, token: str) -> None:
-        """A device came to a machine by a request."""
+        """Note a device that came to a machine by a request."""
         self.orphans.discard(device)
         if token in self._asked:
             self.orphans.add(device)
 
     def has(self, raw: Json) -> bool:
-        """Whether the device of a ComposableResource is where it says. Without a restore it always is."""
+        """Return whether the device of a ComposableResource is on its node. Without a restore it
+        always is.
+        """
         device = self._world.manager.pool.devices.get(str((raw.get("status") or {}).get("cdi_device_id")))
         machines = {node.name: node.machine for node in self._world.nodes}
         return not self.ever or (device is not None and device.machine == machines.get(raw["spec"]["target_node"]))
@@ -66,7 +73,7 @@ class Restored:
         self._forget_what_has_left()
 
     def _forget_what_has_left(self) -> None:
-        """A restored claim does not have a device that has left its node since."""
+        """Remove from restored claims the devices that have left their nodes since."""
         buses = {node.name: node.bus for node in self._world.nodes}
         for claim in self._world.server.of("resourceclaims"):
             uid, bus = claim["metadata"]["uid"], buses.get(claims.node(claim) or "", {})

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way of a process to the API server: the real client on it, with latency, lost requests and lost replies."""
+"""The way of a process to the API server, under the real client: latency, lost requests and lost
+replies.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,20 @@ from ansible_collections.composable.infra.tests.chaos.models.api_server import A
 from ansible_collections.composable.infra.tests.chaos.simulation import stand_ins
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation
 
-# Each way, in seconds.
+# Seconds of each way.
 LATENCY = (0.0005, 0.006)
-# What happens to a request: nothing, it is lost on its way, its reply is, or the server is busy.
+# The fates of a request: none, the request is lost, its reply is lost, the server is busy, or it
+# answers Conflict.
 FINE, LOST, REPLY_LOST, BUSY, CONFLICT = "fine", "lost", "reply lost", "busy", "conflict"
-# Asked before and after each request: the point's name with ``before `` or ``after ``, and the process that asks.
+# Called before and after each request with the point's name after ``before `` or ``after ``, and
+# with the process.
 AtPoint = Callable[[str, Process], object]
 
 
 class Network:
-    """What all processes share. ``down``: nobody reaches the API server. ``fate(process, call)``: of a request."""
+    """The network of all processes. ``down``: the API server cannot be reached. ``fate(process,
+    call)``: fate of a request.
+    """
 
     def __init__(self, simulation: Simulation, server: ApiServer) -> None:
         self.simulation, self.server = simulation, server
@@ -44,7 +50,7 @@ class Network:
         self.requests = 0
 
     def client(self, process: Process) -> Client:
-        """The real client, for one process."""
+        """Return the real client for one process."""
         made = object.__new__(Client)
         made.connection = t.cast(Connection, None)
         made._transport = _Transport(_Http(self, process))
@@ -53,7 +59,7 @@ class Network:
 
 
 class _Transport(real.Transport):
-    """The real one, with its retries, over a connection that is none."""
+    """The real transport with its retries, over a simulated connection."""
 
     def __init__(self, http: _Http) -> None:
         self.server = "https://api.example"
@@ -65,7 +71,7 @@ class _Transport(real.Transport):
 
 
 class _Http:
-    """In place of net.client.HttpClient."""
+    """Replaces net.client.HttpClient."""
 
     def __init__(self, network: Network, process: Process) -> None:
         self._network, self._process = network, process
@@ -107,14 +113,14 @@ class _Http:
             return Response(refusal.status, headers, refusal.body(call.name if call else ""))
 
     def warm(self, *_unused: object) -> None:
-        """There is nothing to keep warm."""
+        """Do nothing, there is nothing to keep warm."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, there is nothing to close."""
 
 
 class _Stream:
-    """In place of the connection of a watch: what happened arrives a moment later, in its order."""
+    """Replaces the connection of a watch. Events arrive a moment later, in order."""
 
     def __init__(self, network: Network, call: Call) -> None:
         self._network = network
@@ -130,12 +136,12 @@ class _Stream:
         self._something.set()
 
     def pieces(self) -> Iterator[bytes]:
-        """Events, until the watch ends."""
+        """Yield events until the watch ends."""
         while True:
             while not self._arriving:
                 self._something.clear()
                 self._something.wait()
-            # Taken before the wait: `cut` puts its end before all that is still to come.
+            # Take it before the wait, because `cut` puts its end before all later events.
             when, event = self._arriving.popleft()
             if when > self._network.simulation.now:
                 self._network.simulation.sleep(when - self._network.simulation.now)
@@ -144,13 +150,13 @@ class _Stream:
             yield event
 
     def set_timeout(self, _seconds: float) -> None:
-        """It is never silent for too long."""
+        """Do nothing, since the stream is never silent for too long."""
 
     def cut(self) -> None:
-        """End it, from any task."""
+        """End the stream, from any task."""
         self._arriving.appendleft((0.0, None))
         self._something.set()
 
     def close(self) -> None:
-        """It is not read any more."""
+        """End the watch at the server."""
         self._network.server.end(self._watch)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the API server showed in the course of a run, by watching: who used which device, and from when to when."""
+"""The history of a run by watches of the API server: which claim had which device, and when."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store 
 
 Json = dict[str, t.Any]
 Listener = Callable[[str], object]
-# An armed fault's point is told by these: an intent without a device comes right before the request for one.
+# States that stand for the point of an armed fault. An intent without a device comes right before
+# the request.
 CREATED, INTENDED, OWNED, DELETING = "created", "intended", "owned", "deleting"
 
 
 @dataclass(slots=True)
 class Use:
-    """A claim has a device of a node, from ``since`` to ``until``: when it was seen, in seconds since 1970."""
+    """A claim has a device of a node, from ``since`` to ``until``, by observation, in epoch
+    seconds.
+    """
 
     claim: str
     uuid: str
@@ -40,7 +43,10 @@ class Use:
 
 @dataclass(slots=True)
 class ResourceTimes:
-    """A ComposableResource as it was last seen; ``devices``: the CDI Manager's uids that it ever had, ``owns``: now."""
+    """A ComposableResource as it was last observed.
+
+    ``devices``: all UIDs at the CDI Manager that it ever had. ``owns``: the present one.
+    """
 
     name: str
     node: str
@@ -56,7 +62,10 @@ class ResourceTimes:
 
 
 class History:
-    """Watches pods, claims, slices and ComposableResources from ``start`` to ``stop``; ``listener`` hears of points."""
+    """Watches pods, claims, slices and ComposableResources from ``start`` to ``stop``.
+
+    ``listener``: called with the name of each point.
+    """
 
     def __init__(self, client: Client, listener: Listener) -> None:
         self._lock, self._listener = threading.RLock(), listener
@@ -74,24 +83,28 @@ class History:
                             for resource, on_change in watched]
 
     def start(self) -> None:
-        """Begin; returns when everything was listed."""
+        """Start, and return when everything was listed."""
         for reflector in self._reflectors:
             reflector.start()
         for reflector in self._reflectors:
             reflector.synced.wait(60.0)
 
     def stop(self) -> None:
-        """End."""
+        """Stop all watches."""
         for reflector in self._reflectors:
             reflector.stop()
 
     def held(self) -> list[tuple[str, float]]:
-        """(name, since) of each pod that our gate holds."""
+        """Return (name, since) of each gated pod."""
         with self._lock:
             return list(self._held.values())
 
     def ambiguous(self, machine: str, model: str, at: float, margin: float) -> bool:
-        """Whether somebody waited for such a device on the machine at that moment, or a little before or after."""
+        """Return whether a resource waited for such a device on the machine around the moment
+        ``at``.
+
+        ``margin``: seconds before and after.
+        """
         with self._lock:
             return any(seen.machine == machine and seen.model == model and seen.created - margin <= at
                        <= min(seen.owned_since, seen.gone) + margin for seen in self.resources.values())
@@ -125,7 +138,9 @@ class History:
                 self._open.pop(opened).until = time.time()
 
     def _note_uses(self, claim: Json) -> None:
-        """Of devices whose slice was not seen yet it is noted when that comes."""
+        """Record the uses of a claim. Devices without an observed slice are recorded when the slice
+        comes.
+        """
         uid = claim["metadata"]["uid"]
         for key in claims.device_keys(claim):
             uuid = next((shown[key] for shown in self._names.values() if key in shown), None)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must hold on the lab, judged by the emulator's log of effects, and by what the API server showed.
+"""The invariants of runs on the lab, judged by the emulator's log of effects and by the API
+server's history.
 
-The controllers are not asked. A moment that two clocks or a watch could tell in two ways is judged in their favour:
-``MARGIN`` seconds. What only one process knows, such as who believes to lead, is judged in the simulated runs alone.
+The controllers are not asked. If two clocks or a watch leave a moment uncertain, it is judged in
+favor of the controllers, within ``MARGIN`` seconds. Facts inside one process, such as which process
+believes that it leads, are judged only in simulated runs.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ MARGIN = 2.0
 
 @dataclass
 class Users:
-    """What users and administrators did by themselves: when a pod's deletion was asked for, and which devices were
-    attached by hand, with the moment."""
+    """Actions of users and administrators.
+
+    ``deleted``: when the deletion of a pod was requested. ``placed``: when a device was attached by
+    hand.
+    """
 
     deleted: dict[str, float] = field(default_factory=dict)
     placed: dict[str, float] = field(default_factory=dict)
@@ -37,7 +42,9 @@ class Users:
 
 
 def created_requests(audit_log: Path, since: int) -> Requests:
-    """ComposableResources created by (machine, model), in an audit log from a position on."""
+    """Return the number of created ComposableResources by (machine, model), in an audit log from a
+    position on.
+    """
     found: Requests = Counter()
     with audit_log.open("rb") as file:
         file.seek(since)
@@ -52,16 +59,20 @@ def created_requests(audit_log: Path, since: int) -> Requests:
 
 
 def held_too_long(held: Iterable[tuple[str, float]], disturbed: float, now: float, bound: float) -> list[str]:
-    """Pods that the gate holds for longer than the bound, counted from when a leader was last at work again."""
+    """Return a sentence for each pod that is gated longer than ``bound`` seconds.
+
+    The time is counted from the last moment without a working leader.
+    """
     return [f"{HELD}: pod {name} is held for more than {bound:g} s" for name, since in held
             if now - max(since, disturbed) > bound]
 
 
 def judge(effects: Sequence[Json], serials: Mapping[str, str], history: History, created: Requests,
           users: Users) -> list[str]:
-    """Sentences, each beginning with its kind.
+    """Return the violations as sentences, each beginning with its kind.
 
-    ``serials``: UUID by the manager's uid of a device; ``created``: what the audit log has (``created_requests``).
+    ``serials``: UUID by UID at the CDI Manager. ``created``: requests in the audit log
+    (``created_requests``).
     """
     found = [f"{DOUBLE}: {said}" for said in history.double]
     for effect in effects:
@@ -82,7 +93,9 @@ def _left(effect: Json) -> bool:
 
 
 def _stolen(effect: Json, uuid: str, uses: Iterable[Use], users: Users) -> list[str]:
-    """A device left although a claim had it before and after, and nobody had asked to delete its pod."""
+    """Return thefts: a device left while a claim had it, and the deletion of its pod was not
+    requested.
+    """
     at, uid = float(effect["time"]), str(effect["device"])
     found = [f"{THEFT}: {uid} was detached, claim {use.claim} has it" for use in uses
              if use.uuid == uuid and use.since < at < min(users.deleted.get(use.claim, float("inf")),
@@ -93,10 +106,10 @@ def _stolen(effect: Json, uuid: str, uses: Iterable[Use], users: Users) -> list[
 
 
 def _more_than_asked(effects: Iterable[Json], history: History, created: Requests, users: Users) -> list[str]:
-    """Each device that came has a ComposableResource that asked, or an administrator who did.
+    """Check that each device that came was requested by a ComposableResource or an administrator.
 
-    A watch may miss a short life, and the audit log a request during which the API server was killed: the one that has
-    more of them is right.
+    A watch may miss a short life, and the audit log a request during which the API server was
+    killed. The larger number of the two counts.
     """
     attached = [e for e in effects if str(e["effect"]).startswith("attached")]
     came = Counter((e["machine"], e["model"]) for e in attached)
@@ -107,6 +120,8 @@ def _more_than_asked(effects: Iterable[Json], history: History, created: Request
 
 
 def _placed(uid: str, since: float, attached: Iterable[Json]) -> tuple[str, str] | None:
-    """The machine that an administrator attached a device to, and its model: it may have left since, and have come to
-    another."""
+    """Return the machine to which an administrator attached a device, and its model.
+
+    The device may have moved to another machine since.
+    """
     return next(((e["machine"], e["model"]) for e in attached if e["device"] == uid and e["time"] >= since), None)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is kept of a run on the lab that failed."""
+"""The logs that are kept of a failed run on the lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.composable.infra.lab.demo.stage import Stage
 
 
 def keep_logs(stage: Stage, seed: int, folder: Path) -> None:
-    """The logs of a run on the lab, of its controllers and of the lab's processes, and what the emulator did."""
+    """Copy the logs of the controllers and the lab's processes. Write the emulator's log."""
     kept = folder / str(seed)
     kept.mkdir(parents=True, exist_ok=True)
     for path in [*stage.folder.glob(f"seed-{seed}-*.log"), *(stage.lab.state_dir / "logs").glob("*.log")]:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table of recorded runs in docs/contributors/reliability.md.
 
-``python -m …tests.chaos.on_lab.page`` writes the table again, and a test fails if it is not up to date."""
+``python -m …tests.chaos.on_lab.page`` writes the table again, and a test fails if it is outdated.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ NOTHING = "No runs are recorded yet.\n"
 
 
 def table(found: Sequence[LabOutcome]) -> str:
-    """What was recorded: sums, in how many runs each promise was broken, and which seeds those were."""
+    """Return the table: sums, in how many runs each promise was broken, and the seeds."""
     if not found:
         return NOTHING
     sums, broken = record.sums(found), Counter(kind for it in found for kind in kinds(it.violations))
@@ -37,7 +38,7 @@ def table(found: Sequence[LabOutcome]) -> str:
 
 
 def ranges(seeds: Sequence[int]) -> str:
-    """Sorted numbers, those that follow each other as a range."""
+    """Return sorted numbers as text, consecutive ones as a range."""
     found: list[list[int]] = []
     for seed in seeds:
         if found and seed == found[-1][1] + 1:
@@ -48,7 +49,9 @@ def ranges(seeds: Sequence[int]) -> str:
 
 
 def page(text: str, found: Sequence[LabOutcome]) -> str:
-    """The page with this table between its markers. Raises ValueError for a page without them."""
+    """Return the page with this table between its markers. Raise ValueError for a page without
+    them.
+    """
     before, begin, rest = text.partition(BEGIN)
     _old, end, after = rest.partition(END)
     if not (begin and end):
@@ -57,7 +60,7 @@ def page(text: str, found: Sequence[LabOutcome]) -> str:
 
 
 def update() -> None:
-    """Write it anew from what is recorded."""
+    """Write the page again from the recorded runs."""
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), record.read()), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a lab that are killed, frozen and cut off in a run, and that come back."""
+"""The parts of a lab that are killed, frozen and cut off in a run, and that return."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.tests.e2e.support.launch import comman
 With = Mapping[str, t.Any]
 Undo = Callable[[], None]
 API_SERVER, ETCD, SCHEDULER = "kube-apiserver", "etcd", "kube-scheduler"
-# What of the emulator's faults stands for what happens to a request in the simulated runs.
+# The faults of the emulator that correspond to the fates of requests in simulated runs.
 FAULTS: t.Final[Mapping[str, With]] = {
     cdi_manager.BUSY: {"kind": "status", "status": 409}, cdi_manager.REFUSED: {"kind": "operation_failed"},
     cdi_manager.LOST: {"kind": "lost_request"}, cdi_manager.REPLY_LOST: {"kind": "lost_reply"},
@@ -33,9 +33,10 @@ FAULTS: t.Final[Mapping[str, With]] = {
 
 
 class Parts:
-    """Replicas of the controller, the emulator, and the processes of a lab. ``name`` begins the names of the logs.
+    """Replicas of the controller, the emulator, and the processes of a lab.
 
-    ``disturbed``: when a leader, the API server or etcd was last not at work, in seconds since 1970.
+    ``name``: prefix of the names of the logs. ``disturbed``: when a leader, the API server or etcd
+    last did not work, in epoch seconds.
     """
 
     def __init__(self, stage: Stage, config: Path, name: str, replicas: int) -> None:
@@ -64,21 +65,21 @@ class Parts:
 
     @property
     def api_away(self) -> bool:
-        """Whether the API server cannot answer."""
+        """Return whether the API server cannot answer."""
         return bool(self._stopped & {API_SERVER, ETCD})
 
     def leader(self) -> Process | None:
-        """A replica that leads, as it said itself; one that lost the Lease ends."""
+        """Return a replica that leads by its own log. A replica that loses the Lease ends."""
         alive = [p for p in self._processes.values() if p.process.poll() is None and p.pid not in self._frozen]
         return next((p for p in reversed(alive) if "leading as" in p.text()), None)
 
     def kill(self) -> None:
-        """kill -9 of the leader."""
+        """Kill the leader with SIGKILL."""
         if leader := self.leader():
             leader.kill()
 
     def freeze(self) -> Undo:
-        """The leader stands still until what is returned is called."""
+        """Stop the leader with SIGSTOP. Return a function that continues it."""
         leader = self.leader()
         if leader is None:
             return lambda: None
@@ -93,7 +94,7 @@ class Parts:
                 os.kill(pid, signal.SIGCONT)
 
     def stop(self, component: str) -> Undo:
-        """kill -9 of a process of the control plane; it is away until what is returned is called."""
+        """Kill a process of the control plane with SIGKILL. Return a function that restarts it."""
         if component in self._stopped:
             return lambda: None
         self._stopped.add(component)
@@ -106,7 +107,9 @@ class Parts:
             self.stage.lab.processes.restart(component)
 
     def stop_manager(self) -> Undo:
-        """kill -9 of the emulator; its hardware goes on."""
+        """Kill the emulator with SIGKILL. Its hardware continues. Return a function that restarts
+        it.
+        """
         if not self._manager_away:
             self._manager_away = True
             self.stage.emulator.kill()
@@ -118,7 +121,7 @@ class Parts:
             self._manager_away = False
 
     def manager_fails(self, with_: With) -> Undo:
-        """Changes of the fabric go wrong until what is returned is called."""
+        """Make changes of the fabric fail. Return a function that ends this."""
         rules = [{**FAULTS[with_["fate"]], "purpose": purpose, "probability": with_["part"]}
                  for purpose in ("attach", "detach")]
         self._set_faults(*rules)
@@ -130,11 +133,11 @@ class Parts:
                 self.stage.emulator.set_faults(*rules)
 
     def restart_plugin(self, node: int) -> None:
-        """The pod of the vendor's plugin is deleted."""
+        """Delete the pod of the vendor's plugin."""
         by_hand.restart_plugin(self.stage.lab, self.stage.lab.nodes[node % len(self.stage.lab.nodes)])
 
     def stop_agents(self) -> Undo:
-        """kill -9 of the node agents."""
+        """Kill the node agents with SIGKILL. Return a function that restarts them."""
         self.stage.lab.processes.stop(AGENTS, number=signal.SIGKILL)
         return self._start_agents
 
@@ -143,7 +146,7 @@ class Parts:
             self.stage.lab.processes.restart(AGENTS)
 
     def heal(self) -> None:
-        """Everything is there, and works; returns when the API server does."""
+        """Restart and continue everything. Return when the API server works."""
         for component in sorted(self._stopped, key=(ETCD, API_SERVER, SCHEDULER).index):
             self._start(component)
         self._start_manager()
@@ -155,7 +158,7 @@ class Parts:
         self.keep()
 
     def close(self) -> None:
-        """End the controllers."""
+        """Stop the controllers."""
         for pid in list(self._frozen):
             self._thaw(pid)
         for process in self._processes.values():

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The recorded runs on the lab: a line of JSON for each seed, and the sums in docs/contributors/reliability.md."""
+"""The recorded runs on the lab: a line of JSON for each seed, and the sums in
+docs/contributors/reliability.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ PATH = Path(__file__).parents[1] / "results" / "lab.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Of many runs: how many, how many failed, devices that came, hours."""
+    """Numbers of many runs: runs, failed runs, attached devices, hours."""
 
     runs: int
     failed: int
@@ -30,7 +32,7 @@ class Sums:
 
 
 def write(outcome: LabOutcome, path: Path = PATH) -> None:
-    """Add a run; a later run of the same seed replaces the earlier one."""
+    """Add a run. A later run of the same seed replaces the earlier one."""
     kept = [found for found in read(path) if found.seed != outcome.seed]
     lines = [json.dumps({**asdict(found), "seconds": round(found.seconds, 1)})
              for found in sorted([*kept, outcome], key=lambda found: found.seed)]
@@ -39,7 +41,7 @@ def write(outcome: LabOutcome, path: Path = PATH) -> None:
 
 
 def read(path: Path = PATH) -> list[LabOutcome]:
-    """What was recorded, none when nothing was."""
+    """Return the recorded runs, none if there is no file."""
     if not path.exists():
         return []
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -47,7 +49,7 @@ def read(path: Path = PATH) -> list[LabOutcome]:
 
 
 def sums(found: Iterable[LabOutcome]) -> Sums:
-    """What many came to."""
+    """Return the sums of many runs."""
     them = list(found)
     return Sums(len(them), sum(bool(it.violations) for it in them), sum(it.attaches for it in them),
                 sum(it.seconds for it in them) / 3600)

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The same workloads and faults on the lab: real processes, a real control plane, real time.
 
-A minute of a scenario takes ``60 * SPEED`` seconds, but a freeze lasts as long as it says: a Lease does, too. The named
-points are those that can be seen from outside: a ComposableResource was created, an intent was written, a device was
-owned, a detach begins. Clocks that jump are for the simulated runs. Sizes and latencies of the fabric are the lab's;
-``attach``, ``detach``, ``hold``, ``scan`` and ``replicas`` the scenario's.
+A minute of a scenario takes ``60 * SPEED`` seconds. A freeze has its full length, because a Lease
+does too. The named points are those that can be observed from outside: a ComposableResource was
+created, an intent was written, a device was owned, a detach begins. Clock steps belong to simulated
+runs. Sizes and latencies of the fabric are the lab's. ``attach``, ``detach``, ``hold``, ``scan``
+and ``replicas`` are the scenario's.
 """
 
 from __future__ import annotations
@@ -45,11 +46,12 @@ SPEED, LOOK, SETTLED_WITHIN, LONGEST_FREEZE = 0.15, 0.25, 150.0, 20.0
 HOLD_TIMEOUT, PLACEMENT_TIMEOUT, ATTACH_TIMEOUT = 5.0, 15.0, 15.0
 LOST_LINK = "fallen off the bus"
 REFUSALS = (ApiError, ApiRefusal, HTTPError, EmulatorError, OSError)
-# As in the simulated runs: a Lease and a pass come on top.
+# As in simulated runs, the time of a Lease and a pass is added.
 HELD_BOUND = HOLD_TIMEOUT + 2 * PLACEMENT_TIMEOUT + 15.0 + 5.0
 OPTIONS: t.Final = StageOptions(nodes=3, devices=DEVICES, attach_timeout=ATTACH_TIMEOUT, handover="gated",
                                 audit=True)
-# Which sight from outside stands for the points of the simulated runs (faults.ABOUT_DEVICES and OTHERS).
+# The observation from outside that stands for each point of the simulated runs
+# (faults.ABOUT_DEVICES and OTHERS).
 POINTS: t.Final[Mapping[str, str]] = {
     "before attach": seen.INTENDED, "after attach": seen.OWNED, "before detach": seen.DELETING,
     "after create composableresources": seen.CREATED, "before patch composableresources": seen.CREATED,
@@ -59,7 +61,9 @@ POINTS: t.Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LabOutcome:
-    """``violations``: empty when all is well. ``attaches``: devices that came. ``seconds``: real ones."""
+    """``violations``: empty if there are none. ``attaches``: number of attached devices.
+    ``seconds``: real seconds.
+    """
 
     seed: int
     violations: tuple[str, ...]
@@ -69,7 +73,7 @@ class LabOutcome:
 
 @dataclass
 class LabRun:
-    """One run on a stage that is at rest."""
+    """One run on an idle stage."""
 
     stage: Stage
     scenario: Scenario
@@ -78,7 +82,7 @@ class LabRun:
     _armed: list[tuple[str, Callable[[], object]]] = field(default_factory=list)
 
     def run(self) -> LabOutcome:
-        """Live through the scenario, and judge it."""
+        """Run the scenario, and judge it."""
         began = time.monotonic()
         found, stage = self.scenario, self.stage
         stage.emulator.set_timing(attach=found.attach, detach=found.detach)
@@ -111,7 +115,7 @@ class LabRun:
         return path
 
     def _live(self) -> None:
-        """Every step in its time, and the ends of what they began."""
+        """Execute every step at its time, and end its effect later."""
         began = time.monotonic()
         self._due = [(began + step.at * SPEED, partial(self._do, step)) for step in self.scenario.steps]
         while self._due:
@@ -126,7 +130,7 @@ class LabRun:
         self._due.append((time.monotonic() + seconds, what))
 
     def _do(self, step: Step) -> None:
-        """One step; what the API server or the emulator does not take now is asked for again."""
+        """Execute one step. If the API server or the emulator refuses it now, repeat it later."""
         if self.parts.api_away and (step.kind in self.workload.do or step.kind == "plugin"):
             self._later(0.5, partial(self._do, step))
             return
@@ -163,14 +167,14 @@ class LabRun:
             self._later(min(LONGEST_FREEZE, seconds), self.parts.freeze())
 
     def _arm(self, point: str, what: Callable[[], object]) -> None:
-        """At a point that cannot be seen from outside it happens at once."""
+        """Arm a fault for a point. If the point cannot be observed from outside, do it at once."""
         if point in POINTS:
             self._armed.append((POINTS[point], what))
         else:
             what()
 
     def _at_point(self, point: str) -> None:
-        """A watch saw it a moment ago; called by its thread."""
+        """Execute an armed fault. The watch's thread calls this a moment after the point."""
         for entry in [entry for entry in self._armed if entry[0] == point][:1]:
             self._armed.remove(entry)
             entry[1]()
@@ -183,7 +187,9 @@ class LabRun:
         self.violations += [said for said in found if said not in self.violations]
 
     def _settle(self) -> None:
-        """No fault goes on: all pods that fit run; then all are deleted, and everything returns."""
+        """End all faults, and wait until all pods that fit run. Then delete all, and wait until
+        everything returns.
+        """
         self._armed.clear()
         while self._due:
             self._due.pop()[1]()
@@ -216,7 +222,7 @@ class LabRun:
         return True
 
     def _left_over(self) -> list[str]:
-        """Devices that nobody uses, and objects about them."""
+        """Return devices that no pod uses, and their objects."""
         did = self.workload.did
         found = [f"device {d['uid']} is {d['state']}" for d in self.stage.emulator.state()["devices"]
                  if d["state"] != "free" and d["uid"] not in did.placed]
@@ -224,14 +230,16 @@ class LabRun:
         objects = [f"ComposableResource {raw['metadata']['name']}"
                    for raw in self.stage.client.list(COMPOSABLE_RESOURCES).items]
         objects += [f"DeviceTaintRule of {name}" for name in DeviceTaints(self.stage.client).placed()]
-        claims = self.stage.client.list(CLAIMS, namespace="default").items  # those of the next run have the same names
+        claims = self.stage.client.list(CLAIMS, namespace="default").items  # claims of the next run have the same names
         return (found[mistaken:] + (objects if not mistaken else [])
                 + [f"ResourceClaim {raw['metadata']['name']}" for raw in claims])
 
     @property
     def leaves_something(self) -> bool:
-        """Whether the next run needs a new lab. Where a device that was attached by hand was mistaken for one that was
-        asked for, objects about it stay."""
+        """Return whether the next run needs a new lab.
+
+        If a device that was attached by hand was mistaken for a requested one, its objects stay.
+        """
         return bool(self.violations or self.workload.did.ambiguous)
 
     def _judge(self, effects: list[dict[str, t.Any]]) -> None:
@@ -248,7 +256,9 @@ class LabRun:
         return not by_hand.announced(self.stage.lab, node)
 
     def _tidy(self) -> None:
-        """What was attached by hand is taken back by hand: off the node's bus, out of its slice, off the machine."""
+        """Return devices that were attached by hand: off the node's bus, out of its slice, off the
+        machine.
+        """
         lab = self.stage.lab
         for node in lab.nodes:
             folder = lab.node_folder(node)
@@ -264,7 +274,9 @@ class LabRun:
 
 
 def on_lab(scenarios: Iterator[Scenario]) -> Iterator[tuple[LabOutcome, Stage]]:
-    """What came of each scenario; all on one lab, a new one after a run that left something behind."""
+    """Yield the outcome of each scenario, all on one lab. Use a new lab after a run that left
+    something.
+    """
     stage: Stage | None = None
     try:
         for scenario in scenarios:

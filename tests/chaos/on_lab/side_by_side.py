@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on several labs at a time: a process for each lab, with its share of the seeds.
+"""Runs on several labs at a time: one process for each lab, with its share of the seeds.
 
 A run mostly waits, so one lab leaves most of a processor idle.
 """
@@ -31,7 +31,9 @@ class LabEnded(RuntimeError):
 
 
 def of_seeds(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
-    """What came of each seed on one lab; the logs of runs that fail are copied into the folder ``keep``."""
+    """Yield the outcome of each seed on one lab. Copy the logs of failed runs into the folder
+    ``keep``.
+    """
     logging.getLogger("ansible_collections.composable.infra").setLevel(logging.CRITICAL)
     for outcome, stage in on_lab(scenario(seed) for seed in seeds):
         if outcome.violations and keep:
@@ -41,9 +43,10 @@ def of_seeds(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
 
 def side_by_side(seeds: Sequence[int], labs: int, keep: Path | None = None,
                  work: Work = of_seeds) -> Generator[LabOutcome, None, None]:
-    """What came of each seed, as the labs are done with it.
+    """Yield the outcomes as the labs finish them.
 
-    Closing the iterator interrupts the processes and waits until each has stopped its lab. Raises LabEnded.
+    Closing the iterator interrupts the processes and waits until each has stopped its lab. Raise
+    LabEnded.
     """
     processes: dict[Connection, SpawnProcess] = {}
     try:
@@ -74,7 +77,7 @@ def _start(share: Sequence[int], keep: Path | None, work: Work) -> tuple[Connect
 
 
 def _tell(work: Work, share: Sequence[int], keep: Path | None, writer: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that SIGINT is ignored
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(t.cast("t.Any", work(share, keep))) as outcomes:
         for outcome in outcomes:
             writer.send(outcome)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What users and administrators do on the lab: the workload's steps against the real API server and CDI Manager."""
+"""Actions of users and administrators on the lab: the workload's steps with the real API server and
+CDI Manager.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ SECOND, PLACED_WITHIN = "-second", 5.0
 
 
 class Workload:
-    """Carries out steps; raises what the API server or the manager answers, and can then be asked again."""
+    """Executes steps. Raise the error of the API server or the CDI Manager. A step can then be
+    repeated.
+    """
 
     def __init__(self, stage: Stage, history: History) -> None:
         self._stage, self._history = stage, history
@@ -72,7 +76,7 @@ class Workload:
         self.delete(str(with_["name"]))
 
     def delete(self, name: str) -> None:
-        """Delete a pod and its claims; from this moment on its devices may go."""
+        """Delete a pod and its claims. From this moment its devices may be returned."""
         for told in (name, name + SECOND):
             self.did.deleted.setdefault(told, time.time())
         self.wanted.pop(name, None)
@@ -81,7 +85,7 @@ class Workload:
                 self._stage.client.delete(kind, told, namespace="default")
 
     def cordon(self, node: int, unschedulable: bool) -> None:
-        """Cordon a node, or end that."""
+        """Cordon or uncordon a node."""
         self._stage.client.merge_patch(NODES, self._node(node), {"spec": {"unschedulable": unschedulable or None}})
 
     def label(self) -> None:
@@ -91,7 +95,9 @@ class Workload:
             self._stage.client.merge_patch(NODES, name, labels)
 
     def _place(self, with_: With) -> None:
-        """Attach a device by hand; when the answer is lost nobody knows whose the next device there is."""
+        """Attach a device by hand. If the reply is lost, the owner of the next device there is
+        unknown.
+        """
         machine, model = machine_uuid(self._node(int(with_["node"]))), MODELS[with_["model"]]
         config = {**self._stage.config()["fabric"], "attach_timeout": PLACED_WITHIN}
         began, before = time.time(), self._on(machine, model)
@@ -121,7 +127,9 @@ class Workload:
         return nodes[number % len(nodes)]
 
     def give_up_what_does_not_fit(self) -> None:
-        """Delete pods that wait for more devices than there are beside those that run and the administrators'."""
+        """Delete pods that wait for more devices than are left beside running pods and
+        administrators' devices.
+        """
         left = Counter(DEVICES)
         for device in self._stage.emulator.state()["devices"]:
             left[device["model"]] -= device["uid"] in self.did.placed
@@ -134,6 +142,6 @@ class Workload:
                 self.delete(name)
 
     def waiting(self) -> list[str]:
-        """Pods that do not run."""
+        """Return the pods that do not run."""
         return [pod["metadata"]["name"] for pod in self._stage.client.list(PODS, namespace="default").items
                 if pods.phase(pod) != "Running"]

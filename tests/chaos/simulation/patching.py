@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gives modules the stand-ins for as long as a simulation runs, and takes them back."""
+"""Replace modules by stand-ins while a simulation runs, and restore them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Si
 _ROOT = "ansible_collections.composable.infra."
 _FABRIC = _ROOT + "emulator.pool."
 PATCHED = (_ROOT + "plugins.module_utils.", _ROOT + "controller.", _FABRIC)
-# Their locks are never held where a task may give its turn away, and they are asked all the time.
+# Tasks never hold these locks where they may give up their turn, and use them very often.
 _REAL_LOCKS = tuple(_ROOT + "plugins.module_utils." + name for name in (
     "kube.watch.store", "reconcile.state.memory", "reconcile.state.device_holds", "reconcile.state.reservations"))
 _CLOCKS: dict[object, object] = {time.time: stand_ins.Time.time, time.monotonic: stand_ins.Time.monotonic}
 
 
 def _replacements(module: str, rng: random.Random) -> dict[int, object]:
-    """By the identity of what a module has, what it gets in its place."""
+    """Return the replacement of each object of a module, by the identity of the object."""
     found: dict[int, object] = {
         id(time): stand_ins.TimeElsewhere() if module.startswith(_FABRIC) else stand_ins.Time(),
         id(random): rng, id(futures.Future): stand_ins.Future,
@@ -38,7 +38,7 @@ def _replacements(module: str, rng: random.Random) -> dict[int, object]:
 
 @contextmanager
 def running(simulation: Simulation) -> Iterator[None]:
-    """The engine and the emulated pool live on the virtual clock until the end of the block."""
+    """Let the engine and the emulated pool use the virtual clock until the end of the block."""
     undo: list[tuple[t.Any, str, object]] = []
     stand_ins.use(simulation)
     try:
@@ -64,7 +64,7 @@ def _patch(module: types.ModuleType, replacements: dict[int, object], undo: list
 
 
 def _patch_defaults(function: types.FunctionType, undo: list[tuple[t.Any, str, object]]) -> None:
-    """Clocks are often the default of an argument."""
+    """Replace clocks in default arguments."""
     for attribute, values in (("__defaults__", function.__defaults__), ("__kwdefaults__", function.__kwdefaults__)):
         found: t.Any = dict(values) if isinstance(values, dict) else None
         if isinstance(values, tuple) and any(_is_clock(value) for value in values):

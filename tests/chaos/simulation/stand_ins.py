@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stand-ins for the modules threading, time and concurrent.futures, on the virtual clock of the simulation that runs.
+"""Stand-ins for the modules threading, time and concurrent.futures, on the virtual clock of the
+running simulation.
 
-They are as the real ones are, as far as the engine uses them; but a wait is over when the virtual clock says so.
+They behave like the real ones, as far as the engine uses them, but a wait ends by the virtual
+clock.
 """
 
 from __future__ import annotations
@@ -15,28 +17,29 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Killed, Simulation, Task
 
-# The moment at which a simulation begins, in seconds since the epoch, and by the monotonic clock.
+# The time at which a simulation begins, in epoch seconds, and by the monotonic clock.
 EPOCH = 1_800_000_000.0
 MONOTONIC = 1000.0
-# What reading a clock takes: no two moments are the same, and who waits in a loop gets on.
+# The time that reading a clock takes. No two moments are the same, and a task that waits in a loop
+# makes progress.
 _TICK = 1e-6
 _running: list[Simulation] = []
 
 
 def simulation() -> Simulation:
-    """The one that runs."""
+    """Return the running simulation."""
     return _running[-1]
 
 
 def use(found: Simulation | None) -> None:
-    """Let this be the one that runs; None: there is none any more."""
+    """Set the running simulation, None for none."""
     _running.clear()
     if found is not None:
         _running.append(found)
 
 
 class Time:
-    """In place of the module time."""
+    """Replaces the module time."""
 
     CLOCK_BOOTTIME = real_time.CLOCK_MONOTONIC
     gmtime, strftime = staticmethod(real_time.gmtime), staticmethod(real_time.strftime)
@@ -63,7 +66,7 @@ class Time:
 
 
 class TimeElsewhere(Time):
-    """The clock of another machine, which nobody sets."""
+    """The clock of another machine, which is never set."""
 
     @staticmethod
     def time() -> float:
@@ -73,7 +76,7 @@ class TimeElsewhere(Time):
 
 
 class RLock:
-    """In place of threading.RLock."""
+    """Replaces threading.RLock."""
 
     reentrant = True
 
@@ -120,13 +123,13 @@ class RLock:
 
 
 class Lock(RLock):
-    """In place of threading.Lock."""
+    """Replaces threading.Lock."""
 
     reentrant = False
 
 
 class Condition:
-    """In place of threading.Condition."""
+    """Replaces threading.Condition."""
 
     def __init__(self, lock: RLock | None = None) -> None:
         self._lock = lock or RLock()
@@ -157,7 +160,7 @@ class Condition:
 
 
 class Event:
-    """In place of threading.Event."""
+    """Replaces threading.Event."""
 
     def __init__(self) -> None:
         self._set = False
@@ -190,7 +193,7 @@ class Event:
 
 
 class Thread:
-    """In place of threading.Thread. It is one of the process whose task made it."""
+    """Replaces threading.Thread. It belongs to the process of the task that made it."""
 
     def __init__(self, target: Callable[..., object], name: str = "", daemon: bool = True,
                  args: tuple[t.Any, ...] = ()) -> None:
@@ -200,7 +203,7 @@ class Thread:
 
     @classmethod
     def current(cls) -> Thread:
-        """The one that runs."""
+        """Return the running thread."""
         found = cls(lambda: None)
         found._task = simulation().current
         return found
@@ -223,7 +226,7 @@ class Thread:
 
 
 class Threading:
-    """In place of the module threading."""
+    """Replaces the module threading."""
 
     Thread, Event, Condition, Lock, RLock = Thread, Event, Condition, Lock, RLock
 
@@ -237,7 +240,7 @@ class Threading:
 
 
 class Future:
-    """In place of concurrent.futures.Future."""
+    """Replaces concurrent.futures.Future."""
 
     def __init__(self) -> None:
         self._done = Event()
@@ -265,7 +268,7 @@ class Future:
             self._callbacks.append(function)
 
     def finish(self, result: t.Any, error: BaseException | None) -> None:
-        """It is over."""
+        """Set the result or the error."""
         self._result, self._error = result, error
         self._done.set()
         for function in self._callbacks:
@@ -273,7 +276,7 @@ class Future:
 
 
 class ThreadPoolExecutor:
-    """In place of concurrent.futures.ThreadPoolExecutor."""
+    """Replaces concurrent.futures.ThreadPoolExecutor."""
 
     def __init__(self, max_workers: int, thread_name_prefix: str = "pool") -> None:
         self._size, self._name = max_workers, thread_name_prefix

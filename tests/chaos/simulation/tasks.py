@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Threads on a virtual clock: one runs at a time, and which one is next is decided by its time and a seeded die.
+"""Threads on a virtual clock. One runs at a time. Its time and a seeded random number decide which
+is next.
 
-A task is a real thread that waits for its turn; so the code that is tested needs no change. It gives its turn away only
-where it would block. A run has no other source of chance than its seed.
+A task is a real thread that waits for its turn, so the tested code needs no change. It gives up its
+turn only if it would block. A run has no other source of chance than its seed.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from collections.abc import Callable
 
 
 class Killed(BaseException):
-    """Raised in each task of a process that was killed: it unwinds, and nothing that it asks for happens."""
+    """Raised in each task of a killed process. The task unwinds, and none of its requests has an
+    effect.
+    """
 
 
 class Stuck(Exception):
-    """Every task waits for another."""
+    """Every task waits for another one."""
 
 
 class Process:
-    """What is killed and frozen together. ``clock_offset``: how far its wall clock is off, in seconds."""
+    """Tasks that are killed and frozen together. ``clock_offset``: offset of its wall clock, in
+    seconds.
+    """
 
     def __init__(self, name: str) -> None:
         self.name, self.clock_offset = name, 0.0
@@ -46,7 +51,9 @@ class Task:
 
 
 class _Carrier:
-    """A real thread that carries one task after the other: to start a thread costs more than a turn."""
+    """A real thread that runs one task after the other, because starting a thread costs more than a
+    turn.
+    """
 
     idle: t.ClassVar[list[_Carrier]] = []
 
@@ -68,7 +75,7 @@ class _Carrier:
 
 
 class Simulation:
-    """``now``: seconds since the beginning. ``failures``: what tasks ended with that nobody caught."""
+    """``now``: seconds since the beginning. ``failures``: uncaught errors of tasks."""
 
     def __init__(self, seed: int | str) -> None:
         self.rng = random.Random(seed)
@@ -84,7 +91,7 @@ class Simulation:
         self._deadlock = False
 
     def spawn(self, process: Process, name: str, function: Callable[[], object], delay: float = 0.0) -> Task:
-        """Begin a task in a while."""
+        """Start a task after ``delay`` seconds."""
         self._count += 1
         task = Task(process, name, self._count, function)
         self._tasks[task.number] = task
@@ -92,7 +99,7 @@ class Simulation:
         return task
 
     def park(self, timeout: float | None = None) -> bool:
-        """Wait until somebody wakes this task; False when the time was over before."""
+        """Wait until another task wakes this one. Return False if the time was over before."""
         task = self.current
         if task.process.dead:
             raise Killed
@@ -110,17 +117,17 @@ class Simulation:
         self.park(seconds)
 
     def wake(self, task: Task) -> None:
-        """End the waiting of a task."""
+        """End the wait of a task."""
         if not (task.ended or task.woken):
             task.woken = True
             self._appoint(task, self.now)
 
     def freeze(self, process: Process) -> None:
-        """Its tasks get no turn until it is thawed."""
+        """Give the tasks of a process no turn until it is thawed."""
         process.frozen = True
 
     def thaw(self, process: Process) -> None:
-        """Its tasks go on, all that came due meanwhile at once."""
+        """Let the tasks of a process continue. All that became due in the meantime run at once."""
         process.frozen = False
         waiting, process.waiting = process.waiting, []
         for task, token in waiting:
@@ -128,7 +135,7 @@ class Simulation:
                 self._appoint(task, self.now)
 
     def kill(self, process: Process) -> None:
-        """Its tasks end where they are."""
+        """End the tasks of a process where they are."""
         process.dead = True
         self.thaw(process)
         for task in self._tasks_of(process):
@@ -147,7 +154,7 @@ class Simulation:
         return True
 
     def close(self, processes: t.Iterable[Process]) -> None:
-        """End every task of these."""
+        """End every task of these processes."""
         for process in processes:
             self.kill(process)
         for _unused in range(100_000):
@@ -157,7 +164,7 @@ class Simulation:
         raise Stuck(f"{len(self._tasks)} tasks do not end")
 
     def carry(self, task: Task, carrier: _Carrier) -> None:
-        """Run a task in the calling real thread, which then waits for another one."""
+        """Run a task in the calling real thread, which then waits for another task."""
         try:
             if not task.process.dead:
                 task.function()

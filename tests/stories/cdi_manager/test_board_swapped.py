@@ -13,8 +13,8 @@ NEW = "GPU-new-board"
 
 def test_new_board_in_the_slot_of_an_idle_device_returns_to_the_pool() -> None:
     with telling(hold=20.0) as story:
-        # A device is idle on a node. A technician swaps the board in its slot; the manager names
-        # the slot as before.
+        # A device is idle on a node. A technician swaps the board in its slot. The CDI Manager
+        # still uses the same name for the slot.
         story.start("train")
         slot = story.device()
         story.end("train")
@@ -29,13 +29,13 @@ def test_new_board_in_the_slot_of_an_idle_device_returns_to_the_pool() -> None:
 
 def test_new_board_is_given_to_nobody_while_a_claim_has_the_old_one() -> None:
     with telling() as story:
-        # The board is swapped although a pod uses it. The old board is lost to the pod, which
-        # nobody can mend.
+        # The board is swapped although a pod uses it. The pod has lost the old board, which no
+        # software can repair.
         node = story.start("train")
         slot = story.device()
         swap_board(story, slot, NEW)
 
-        # The slot stays with the claim that has it, and the ComposableResource says so.
+        # The slot stays with the claim that has it, and the ComposableResource reports that.
         story.wait("the claim is named", story.errors)
         assert story.errors() == ["not detached: claim train-first uses it"]
         assert story.asked("detached") == []

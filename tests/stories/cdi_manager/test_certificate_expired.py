@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The certificate of the CDI Manager expires, and a new one is put in its place."""
+"""The certificate of the CDI Manager expires, and a new one replaces it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.tests.stories.ground import telling
 
 @contextmanager
 def expired_manager(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedManager]:
-    """Start a manager with real TLS whose certificate expired yesterday."""
+    """Start a CDI Manager with real TLS and a certificate that expired yesterday."""
     with monkeypatch.context() as patch:
         patch.setattr(certificates, "_EARLIER", datetime.timedelta(days=30))
         patch.setattr(certificates, "_DAYS", -1)
@@ -39,7 +39,7 @@ def expired_manager(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
 
 
 def sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return what the shipped client says of an expired certificate."""
+    """Return the message of the shipped client about an expired certificate."""
     with expired_manager(folder, monkeypatch) as manager:
         fabric = connect(FabricConfig.from_dict(manager.options()))
         try:
@@ -58,7 +58,7 @@ def test_pods_keep_their_devices_until_the_certificate_is_renewed(
     said = sentence(tmp_path, monkeypatch)
     assert "certificate has expired" in said
     with telling() as story:
-        # A pod computes and another one is wanted when the certificate expires.
+        # A pod computes, and another pod is needed when the certificate expires.
         story.start("train")
         asked = len(story.world.manager.log)
 
@@ -69,12 +69,12 @@ def test_pods_keep_their_devices_until_the_certificate_is_renewed(
         monkeypatch.setattr(cdi_manager.Driver, "_sent", lambda driver, what: refuse(driver))
         story.submit("second")
 
-        # The administrator is told within a poll or two (alert ComposableManagerDown).
+        # The administrator gets a report within a poll or two (alert ComposableManagerDown).
         took = story.wait("the problem is reported", story.problems)
         assert took <= 3 * story.world.scenario.scan
         assert any("certificate has expired" in problem for problem in story.problems())
 
-        # Pods that run are not touched, and the manager is asked for nothing.
+        # Running pods are not affected, and the CDI Manager gets no request.
         story.let_pass(60.0)
         assert story.runs("train")
         assert len(story.world.manager.log) == asked

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Somebody sets the clocks of all hosts by an hour, forward or back."""
+"""The clocks of all hosts are set by an hour, forward or back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_pods_are_served_and_devices_return_as_if_nothing_had_happened(by: float
         for number in range(len(story.world.nodes)):
             faults.DO["clock_step"](story.world, {"process": "agent", "node": number, "by": by})
 
-        # The next pod is served within seconds. Nobody loses the lead, and no device is taken.
+        # The next pod is served within seconds. The leader does not change, and no device is taken.
         before = story.engine
         story.submit("next")
         assert story.wait("pod next runs", lambda: story.runs("next")) < 5.0

@@ -31,19 +31,19 @@ def test_nothing_is_requested_while_nothing_can_be_written_down(
         leader = story.engine
         story.submit("second")
 
-        # The leader cannot renew its Lease and gives up (alert ComposableNoLeader). The log has
-        # the server's words.
+        # The leader cannot renew its Lease and ends (alert ComposableNoLeader). The log has the
+        # server's message.
         took = story.wait("nobody leads", lambda: story.world.controllers.leader() is None)
         assert took < 20.0
         story.let_pass(60.0)
         assert any(FULL in entry["message"] for entry in leader.reporter.history)
 
-        # No intent can be stored, so the manager is asked for nothing. The pod that runs is not
-        # touched.
+        # No intent can be stored, so the CDI Manager gets no request. The running pod is not
+        # affected.
         assert len(story.world.manager.log) == asked
         assert story.runs("train")
 
-        # The administrator makes room in etcd. The rest goes on by itself.
+        # The administrator makes room in etcd. The rest continues by itself.
         monkeypatch.undo()
         story.wait("pod second runs", lambda: story.runs("second"))
         story.end("train")

@@ -20,7 +20,7 @@ def test_device_that_was_attached_since_the_backup_stays_until_the_administrator
         story.start("new")
         (device,) = set(story.devices()) - before
 
-        # The administrator restores etcd. The API servers are away for five seconds.
+        # The administrator restores etcd. The API servers do not answer for 5 s.
         age = story.now + 5.0 - since + 1.0
         faults.DO["restore"](story.world, {"age": age, "seconds": 5.0})
         story.let_pass(6.0)
@@ -33,13 +33,13 @@ def test_device_that_was_attached_since_the_backup_stays_until_the_administrator
         assert set(story.devices()) == {*before, device}
         assert story.asked("detached") == []
 
-        # The administrator sees a device that no ComposableResource knows (alert
-        # ComposableOrphans). Other pods are served without a restart.
+        # The administrator sees a device without a ComposableResource (alert ComposableOrphans).
+        # Other pods are served without a restart.
         assert story.gauge("orphans", "device") == 1.0
         story.start("next")
         assert len(story.devices()) == 3
 
-        # The administrator ends what is left of the second pod's container, takes the device off
+        # The administrator ends the remaining container of the second pod, removes the device from
         # the bus, and detaches it.
         serial = story.devices()[device].spec.serial
         for node in story.world.nodes:

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The leader dies while a device is on its way, and the CDI Manager shows its successor only some
-of the machines.
+"""The leader dies during an attach, and the CDI Manager lists only some of the machines to the new
+leader.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ def leader_dies(story: Ground) -> None:
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_pod_whose_device_is_on_its_way_gets_that_one(seed: int) -> None:
     with telling(seed, nodes=3, wired=True, attach=20.0, attach_timeout=35.0) as story:
-        # A device is on its way to the node of a gated pod.
+        # A device is being attached to the node of a gated pod.
         story.submit("train")
         story.wait("the device is asked for", lambda: story.asked("asked"))
         (machine,) = {entry.machine for entry in story.world.manager.log}
 
-        # The leader dies. From now on the manager leaves out each machine in every second answer.
+        # The leader dies. From now on the CDI Manager leaves out each machine in every second
+        # answer.
         story.world.fates.append(("wire", INCOMPLETE, 1.0))
         leader_dies(story)
         story.let_pass(5.0)
 
-        # Nobody is told that the pod can never be served, and no second device is asked for.
+        # No event says that the pod can never be served, and no second device is requested.
         assert story.events("GateReleased") == []
         assert len(story.asked("asked")) == 1
 
-        # The manager shows all machines again. The pod runs with the device that was on its way.
+        # The CDI Manager lists all machines again. The pod runs with the device that was being
+        # attached.
         story.world.fates.clear()
         story.wait("pod train runs", lambda: story.runs("train"))
         assert story.devices()[story.device()].machine == machine

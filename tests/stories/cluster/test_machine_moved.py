@@ -15,8 +15,8 @@ from ansible_collections.composable.infra.tests.stories.happenings import (
 
 def test_device_of_a_machine_that_joined_another_cluster_stays_with_it() -> None:
     with telling(gone_node_power="reported") as story:
-        # A pod computes. The administrator deletes the Node and lets the machine join another
-        # cluster. No API of this cluster can tell what runs there now.
+        # A pod computes. The administrator deletes the Node, and the machine joins another cluster.
+        # No API of this cluster shows what runs there now.
         name = story.start("train")
         device = story.device()
         take_node_away(story, name)
@@ -27,8 +27,8 @@ def test_device_of_a_machine_that_joined_another_cluster_stays_with_it() -> None
         assert device in story.devices()
         assert story.asked("detached") == []
 
-        # The administrator sees a ComposableResource that names no node, and why it stays. Other
-        # pods are served.
+        # The administrator sees a ComposableResource without a node, and why it stays. Other pods
+        # are served.
         assert story.gauge("orphans", "resource") == 1.0
         (error,) = story.errors()
         assert "does not report whether machine" in error

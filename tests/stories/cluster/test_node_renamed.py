@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.tests.stories.happenings import (
 def test_device_of_a_renamed_node_stays_until_the_administrator_returns_it() -> None:
     with telling() as story:
         # A pod computes on a node. The administrator renames the machine's node, so the old Node
-        # object goes.
+        # object is deleted.
         old = story.start("train")
         device = story.device()
         join = take_node_away(story, old)
@@ -32,8 +32,8 @@ def test_device_of_a_renamed_node_stays_until_the_administrator_returns_it() -> 
         assert renamed.open, "the process still has the device open"
         assert story.asked("detached") == []
 
-        # The administrator sees a ComposableResource that names no node (alert
-        # ComposableOrphans), and why it stays.
+        # The administrator sees a ComposableResource without a node (alert ComposableOrphans), and
+        # why it stays.
         assert story.gauge("orphans", "resource") == 1.0
         assert story.errors() == [
             f"not detached: the node agent of node {old} no longer renews its Lease; look at its pod"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node agents are rolled out while the removal of a device hangs in a node's kernel."""
+"""The node agents are replaced while the removal of a device hangs in a node's kernel."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def test_new_agent_begins_no_second_removal_beside_the_one_that_hangs(
     node.ready(B, "GPU-b")
     leaving = node.ready(A, "GPU-a").with_phase(RELEASING)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as hanging:
-        # The old agent began the removal and wrote down which process hangs. Its pod is replaced.
+        # The old agent began the removal and recorded which process hangs. Its pod is replaced.
         left_behind.note(node.root, f"sys/bus/pci/devices/{A}/remove", hanging.pid)
         new = HostHands(node.host, Options(patience=0.3))
 
-        # The new agent knows the process. It begins nothing, and says which process it is.
+        # The new agent knows the process. It begins no removal, and reports which process hangs.
         with pytest.raises(NodeTrouble) as caught:
             new.release(leaving, frozenset(), noted.append, lambda: "")
         assert caught.value.reason == REMOVAL_HUNG
@@ -46,7 +46,7 @@ def test_new_agent_begins_no_second_removal_beside_the_one_that_hangs(
         assert node.did == []
         hanging.kill()
 
-    # The kernel ends the removal. The agent goes on where its forerunner was.
+    # The kernel ends the removal. The agent continues from there.
     assert new.release(leaving, frozenset(), noted.append, lambda: "").phase == REMOVED
 
 
@@ -65,7 +65,7 @@ def test_node_whose_removal_hangs_gets_no_device_and_keeps_its_own(
         # The administrator sees it on the ComposableResource (alert ComposableRemovalHung).
         assert story.errors() == [f"not detached: {SAID}"]
 
-        # The agents are rolled out. The new one knows no more than what stands in the API.
+        # The agents are replaced. The new one knows only what is in the API.
         node.agent_down = True
         story.let_pass(10.0)
         node.restart_agent()
@@ -74,10 +74,10 @@ def test_node_whose_removal_hangs_gets_no_device_and_keeps_its_own(
         assert story.asked("detached") == []
         assert device in story.devices()
 
-        # Meanwhile the node gets no further device. Pods are served by another node.
+        # Meanwhile the node gets no further device. Another node serves the pods.
         assert story.start("next") != name
 
-        # The administrator ends what holds the device, and it returns by itself.
+        # The administrator ends the process with the device, and the device returns by itself.
         monkeypatch.undo()
         story.wait("the device is free", lambda: device not in story.devices())
         assert story.runs("next")

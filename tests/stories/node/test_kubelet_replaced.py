@@ -35,7 +35,7 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[test_plu
 
 
 def test_claims_keep_their_devices_and_the_slices_come_back(driver: test_plugin.Running) -> None:
-    # A pod has the GPU a. The first kubelet ends.
+    # A pod has GPU a. The first kubelet ends.
     driver.node.claim("gpu-a", name="train")
     with kubelet_stand_in.KubeletStandIn(driver.kubelet) as old:
         old.register(plugin_node.DRIVER)
@@ -52,18 +52,18 @@ def test_claims_keep_their_devices_and_the_slices_come_back(driver: test_plugin.
         # The driver publishes its devices again by itself.
         test_plugin.wait_for("the slice again", lambda: driver.shown() == ["gpu-a", "gpu-b"])
 
-        # The new kubelet knows of no claim and asks again. The container gets the same device.
+        # The new kubelet knows no claim and prepares again. The container gets the same device.
         (again,) = new.prepare("uid-train", "train").devices
         assert list(again.cdi_device_ids) == list(device.cdi_device_ids)
         assert driver.node.specs() == specs
 
-        # No other claim gets the device meanwhile, and the kubelet is told who has it.
+        # No other claim gets the device in the meantime, and the kubelet gets a message with the
+        # claim that has it.
         driver.node.claim("gpu-a", name="thief")
         refused = new.prepare("uid-thief", "thief")
         assert not refused.devices
         assert "default/train" in refused.error
 
-        # When the pod ends, the new kubelet gives the device back. The administrator has nothing
-        # to do.
+        # When the pod ends, the new kubelet releases the device. The administrator has no work.
         assert new.unprepare("uid-train", "train").error == ""
         assert driver.node.specs() == []

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disk of a node is full: the node agent's own driver cannot write down what it gives out."""
+"""The disk of a node is full, so the node agent's own driver cannot record which devices it
+prepares.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ansible_collections.composable.infra.tests.unit.controller.agent.kubelet_pl
 def test_claim_gets_no_device_that_cannot_be_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A pod has the GPU a. A second pod wants the GPU b.
+    # A pod has GPU a. A second pod needs GPU b.
     node = plugin_node.PluginNode(tmp_path)
     node.plug("a", "b")
     driver = node.preparation()
@@ -35,7 +37,7 @@ def test_claim_gets_no_device_that_cannot_be_written_down(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        # The kubelet gets the error and shows it as an Event of the pod. It asks again by itself.
+        # The kubelet gets the error and shows it as an Event of the pod. It tries again by itself.
         with pytest.raises(OSError, match="No space left on device"):
             driver.prepare("default", "second", "uid-second")
 

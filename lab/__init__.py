@@ -3,5 +3,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab: a real Kubernetes control plane as plain processes, with simulated nodes and hardware.
 
-A test bench. Nothing that ships to a cluster imports it.
+The lab is a test bench. No program on a cluster imports it.
 """

@@ -127,7 +127,7 @@ def _add_up(command: argparse.ArgumentParser) -> None:
 
 
 def state_dir(arguments: argparse.Namespace) -> Path:
-    """Folder of the lab that the command line means."""
+    """Return the folder of the lab that the command line names."""
     return arguments.state_dir.absolute() if arguments.state_dir else default_state_dir(arguments.name)
 
 
@@ -223,9 +223,9 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
 
 def run_down(arguments: argparse.Namespace) -> int:
-    """`lab down`: also when none is up, so that it can be repeated."""
+    """`lab down`: also succeed if no lab is up, so that it can be repeated."""
     folder = state_dir(arguments)
-    # Also what a killed lab's real nodes have left on this machine.
+    # Also remove what real nodes of a killed lab have left on this machine.
     Ledger().sweep()
     if not folder.exists():
         print(f"no lab in {folder}")
@@ -236,7 +236,8 @@ def run_down(arguments: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 1 for an error that is explained, 130 after Ctrl-C."""
+    """Run one command. Return the exit status: 1 for an error with an explanation, 130 after
+    Ctrl-C."""
     parsed = parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed))

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few API calls that the lab itself makes, on raw JSON.
+"""The few API calls of the lab itself, on raw JSON.
 
-The lab sets a cluster up and is not part of what it tests, so it does not use the collection's own client.
+The lab sets a cluster up and is not part of the tested code, so it does not use the collection's
+client.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _CLUSTER_SCOPED = frozenset(
 
 
 class ApiRefusal(LabError):
-    """The API server answered with an error; `status` is the HTTP status."""
+    """The API server answered with an error. `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -56,15 +57,15 @@ class ApiRefusal(LabError):
 
 
 class NoReply(NotYet, urllib3.exceptions.HTTPError):
-    """The API server sent no whole reply. It may later."""
+    """The API server sent no complete reply, but may do so later."""
 
 
 class Distrusted(LabError, urllib3.exceptions.HTTPError):
-    """The API server's certificate failed the verification. Waiting does not help."""
+    """The API server's certificate failed the verification. A retry does not help."""
 
 
 class Api:
-    """One user's connection to the lab's API server; thread-safe."""
+    """One user's connection to the lab's API server. Thread-safe."""
 
     def __init__(self, server: str, ca: Path, pair: Pair, *, pool: int = 16) -> None:
         self.server = server
@@ -80,9 +81,10 @@ class Api:
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json",
                 accept: str = "application/json") -> Any:
-        """Return the decoded reply, or its text when it is not JSON.
+        """Return the decoded reply, or its text if it is not JSON.
 
-        Raises ApiRefusal on an HTTP error, NoReply without a reply, Distrusted for a bad certificate.
+        Raise ApiRefusal on an HTTP error, NoReply without a reply, Distrusted for a bad
+        certificate.
         """
         for _attempt in range(50):
             try:
@@ -94,30 +96,34 @@ class Api:
                 )
             except urllib3.exceptions.HTTPError as error:
                 raise _without_reply(self.server, error) from error
-            # A CRD's storage, fresh or changed, is "(re)initializing" for a moment and answers 429.
+            # The storage of a new or changed CRD is "(re)initializing" for a moment and answers
+            # 429.
             if reply.status not in (429, 503):
                 break
             time.sleep(0.05)
         text = reply.data.decode()
         if reply.status >= 400:
             raise ApiRefusal(reply.status, f"{method} {path}: {_message(text)}")
-        # A pod's log is text, also where the pod writes JSON.
+        # The log of a pod is text, even if the pod writes JSON.
         decoded = reply.headers.get("Content-Type", "").startswith("application/json")
         return json.loads(text) if decoded else text
 
     def get(self, path: str) -> Any:
-        """GET `path`."""
+        """Return the reply to a GET of `path`."""
         return self.request("GET", path)
 
     def answer_headers(self, path: str, user: str, *groups: str) -> Mapping[str, str]:
-        """Headers of the answer to a GET by another user, whom this one impersonates."""
+        """Return the headers of the reply to a GET as another user, by impersonation."""
         sent = urllib3.HTTPHeaderDict({"Impersonate-User": user, "Accept": "application/json"})
         for group in groups:
             sent.add("Impersonate-Group", group)
         return self._http.request("GET", self.server + path, headers=sent).headers
 
     def stream(self, path: str, seconds: float) -> Iterator[dict[str, Any]]:
-        """JSON documents of a watch, one per line; ends with it. `seconds`: how long one may be waited for."""
+        """Yield the JSON documents of a watch, one per line, until it ends.
+
+        `seconds` is the longest wait for a document.
+        """
         timeout = urllib3.Timeout(connect=3, read=seconds)
         reply = self._http.request("GET", self.server + path, preload_content=False, timeout=timeout)
         try:
@@ -131,7 +137,7 @@ class Api:
             reply.close()
 
     def exists(self, path: str) -> bool:
-        """Whether GET `path` finds something."""
+        """Return whether a GET of `path` finds something."""
         try:
             self.get(path)
         except ApiRefusal as error:
@@ -141,7 +147,7 @@ class Api:
         return True
 
     def remove(self, path: str) -> bool:
-        """DELETE `path`; whether it was there."""
+        """DELETE `path`. Return whether it existed."""
         try:
             self.request("DELETE", path)
         except ApiRefusal as error:
@@ -151,9 +157,9 @@ class Api:
         return True
 
     def ready(self, path: str = "/readyz") -> bool:
-        """Return True when the server reports that it is ready.
+        """Return True if the server reports that it is ready.
 
-        Raises NotYet with what was seen instead, and Distrusted for a bad certificate.
+        Otherwise raise NotYet with the answer, or Distrusted for a bad certificate.
         """
         try:
             self.get(path)
@@ -162,13 +168,16 @@ class Api:
         return True
 
     def apply(self, document: Mapping[str, Any]) -> Any:
-        """Server-side apply of one object."""
+        """Apply one object by server-side apply."""
         path = f"{object_path(document)}?fieldManager={FIELD_MANAGER}&force=true"
         return self.request("PATCH", path, document, "application/apply-patch+yaml")
 
 
 def answers(url: str) -> bool:
-    """Whether `url` of a component with a self-signed certificate answers 200. NotYet without an answer."""
+    """Return whether `url` of a component with a self-signed certificate answers 200.
+
+    Raise NotYet without an answer.
+    """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -179,7 +188,7 @@ def answers(url: str) -> bool:
 
 
 def object_path(document: Mapping[str, Any]) -> str:
-    """URL path of an object from its apiVersion, kind and metadata."""
+    """Return the URL path of an object from its apiVersion, kind and metadata."""
     version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     scope = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{metadata.get('namespace', 'default')}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names that the lab and the emulated fabric must agree on."""
+"""Names that the lab and the emulated fabric share."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["DRIVER", "OWN_DRIVER", "cache_dir", "check_lab_name", "default_state
            "provider_id"]
 
 DRIVER = "gpu.nvidia.com"
-# That of the node agents, where they are one.
+# Driver name of the node agents, if they are the driver.
 OWN_DRIVER = "devices.composable.infra"
 PROVIDER_SCHEME = "fsas-cdi"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 def node_names(count: int) -> list[str]:
-    """Names of the first `count` nodes."""
+    """Return the names of the first `count` nodes."""
     return [f"node-{index}" for index in range(count)]
 
 
 def provider_id(name: str) -> str:
-    """`spec.providerID` of the node `name`."""
+    """Return `spec.providerID` of the node `name`."""
     return f"{PROVIDER_SCHEME}://{machine_uuid(name)}"
 
 
@@ -40,12 +40,13 @@ def check_lab_name(name: str) -> str:
 
 
 def default_state_dir(name: str) -> Path:
-    """Folder of the lab `name`: `${XDG_STATE_HOME:-~/.local/state}/composable-infra/labs/NAME`."""
+    """Return the folder of the lab `name`:
+    `${XDG_STATE_HOME:-~/.local/state}/composable-infra/labs/NAME`."""
     root = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(root) / "composable-infra" / "labs" / check_lab_name(name)
 
 
 def cache_dir() -> Path:
-    """Where binaries are kept between labs: `${XDG_CACHE_HOME:-~/.cache}/composable-infra`."""
+    """Return the folder of cached binaries: `${XDG_CACHE_HOME:-~/.cache}/composable-infra`."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(root) / "composable-infra"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a lab can be asked for."""
+"""Options of a lab."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from ansible_collections.composable.infra.lab.names import check_lab_name
 
 @dataclass(frozen=True, slots=True)
 class LabOptions:
-    """What a lab shall be.
+    """Options of a lab.
 
-    kubernetes: "1.36", "1.36.x" or exact. binding_timeout: seconds that the scheduler waits for binding
-    conditions (1.35 and later; None = its default of 600). state_dir: None = a temporary folder. binaries: a
-    folder to look into first. foreground: the processes die with this one, however it ends; False = they stay until
-    down(). ready_seconds: limit for each step of the start. audit: the API server logs writes with their bodies.
-    feature_gates: False leaves every feature gate as the release has it. real_nodes: nodes with a kubelet and a
-    containerd, beside the simulated `nodes`; they need root on Linux. plugin_start: seconds that a start of the
-    vendor's plugin takes on them. gangs: the scheduler's own gang scheduling, with the gates that it needs.
+    kubernetes: "1.36", "1.36.x" or exact. binding_timeout: seconds that the scheduler waits for
+    binding conditions (1.35 and later), or None for its default of 600. state_dir: None for a
+    temporary folder. binaries: a folder to search first. foreground: the processes end with this
+    process in any case, otherwise they stay until down(). ready_seconds: limit for each step of the
+    start. audit: the API server logs writes with their bodies. feature_gates: False for the
+    defaults of the release. real_nodes: nodes with a kubelet and a containerd, beside the simulated
+    `nodes`. They need root on Linux. plugin_start: seconds that the vendor's plugin takes to start
+    on them. gangs: the scheduler's own gang scheduling, with its gates.
     """
 
     nodes: int = 2
@@ -41,7 +42,7 @@ class LabOptions:
     gangs: bool = False
 
     def check(self) -> None:
-        """LabError when a value is not allowed; names the field."""
+        """Raise LabError with the field if a value is not allowed."""
         check_lab_name(self.name)
         release = find_release(self.kubernetes)
         if self.gangs:

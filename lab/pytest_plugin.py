@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labs as pytest fixtures: `pytest_plugins = ["ansible_collections.composable.infra.lab.pytest_plugin"]`.
+"""Labs as pytest fixtures:
+`pytest_plugins = ["ansible_collections.composable.infra.lab.pytest_plugin"]`.
 
-Every lab runs in the foreground of the test process, so that nothing of it is left when that process ends, in
-whatever way.
+Every lab runs in the foreground of the test process, so that no part of it remains after that
+process.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ VERSION_VARIABLE = "LAB_KUBERNETES"
 
 @pytest.fixture(scope="session")
 def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
-    """Start labs: `lab_factory(nodes=4, binding_timeout=30)`, keywords as in LabOptions.
+    """Start labs: `lab_factory(nodes=4, binding_timeout=30)`, with keywords as in LabOptions.
 
-    Each lives until the end of the session, or until its `down()`. The release is taken from LAB_KUBERNETES.
+    Each lives until the end of the session or its `down()`. LAB_KUBERNETES selects the release.
     """
     started: list[Lab] = []
 
@@ -51,7 +52,7 @@ def lab(lab_factory: LabFactory) -> Lab:
 
 @pytest.fixture
 def lab_namespace(lab: Lab) -> Iterator[str]:
-    """A namespace of its own for one test, ready for pods, and deleted afterwards."""
+    """Create a namespace for one test that is ready for pods, and delete it afterwards."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     lab.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The state folder of a lab: made for one lab at a time, found again later, removed only when it is ours."""
+"""The state folder of a lab: made for one lab at a time, found again later, removed only if it is a
+lab's."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _FILE = "lab.json"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is written down about a running lab. `server` and `scheduler` are URLs."""
+    """Record of a running lab. `server` and `scheduler` are URLs."""
 
     name: str
     kubernetes: str
@@ -32,12 +33,12 @@ class Description:
     real_nodes: int = 0
 
     def write(self, state_dir: Path) -> None:
-        """Write it into the lab's folder."""
+        """Write the record to the lab's folder."""
         (state_dir / _FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, state_dir: Path) -> Description:
-        """Read it back. LabError when no lab lives in the folder."""
+        """Return the record. Raise LabError if the folder has no lab."""
         try:
             return cls(**json.loads((state_dir / _FILE).read_text(encoding="utf-8")))
         except FileNotFoundError as error:
@@ -47,7 +48,8 @@ class Description:
 
 
 def fresh_folder(wanted: Path | None) -> Path:
-    """An empty folder for a new lab; remains of a dead one are cleared. LabError when it is not free."""
+    """Return an empty folder for a new lab, after removing a dead lab. Raise LabError if it is not
+    free."""
     if wanted is None:
         return Path(tempfile.mkdtemp(prefix="composable-infra-lab-"))
     path = wanted.absolute()
@@ -59,7 +61,8 @@ def fresh_folder(wanted: Path | None) -> Path:
 
 
 def lock_folder(path: Path) -> IO[str]:
-    """Keep others from starting a lab in `path` until the handle is closed. LabError when somebody does."""
+    """Prevent other labs from starting in `path` until the handle is closed. Raise LabError if one
+    is."""
     handle = (path / "lock").open("w", encoding="utf-8")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,7 +73,7 @@ def lock_folder(path: Path) -> IO[str]:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a lab's folder; any other folder is left alone."""
+    """Remove a lab's folder. Leave any other folder alone."""
     if (path / _FILE).exists() or (path / "lock").exists():
         shutil.rmtree(path, ignore_errors=True)
 

@@ -1,4 +1,4 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The provider of Cluster Autoscaler on a stage, and who asks it: the real program, or a stand-in."""
+"""The provider of Cluster Autoscaler on a stage, and its caller: the real program or a stand-in."""

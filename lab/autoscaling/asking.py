@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-in for Cluster Autoscaler on a real control plane: a loop each second, in a thread of its own."""
+"""Run the stand-in for Cluster Autoscaler on a real control plane, one loop a second in a
+thread."""
 
 from __future__ import annotations
 
@@ -21,25 +22,25 @@ SCAN_SECONDS = 1.0
 
 
 class ClusterView:
-    """The cluster as the stand-in sees it: read anew each time it asks."""
+    """The cluster for the stand-in, read again at each call."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def nodes(self) -> list[Json]:
-        """All nodes."""
+        """Return all nodes."""
         return self._client.list(NODES).items
 
     def pods(self) -> list[Json]:
-        """All pods."""
+        """Return all pods."""
         return self._client.list(PODS).items
 
     def slices(self) -> list[Json]:
-        """All ResourceSlices."""
+        """Return all ResourceSlices."""
         return self._client.list(SLICES).items
 
     def claims(self) -> list[Json]:
-        """All ResourceClaims."""
+        """Return all ResourceClaims."""
         return self._client.list(CLAIMS).items
 
     def patch_node(self, name: str, body: Json) -> None:
@@ -47,13 +48,13 @@ class ClusterView:
         self._client.merge_patch(NODES, name, body)
 
     def evict(self, namespace: str, name: str) -> None:
-        """Evict a pod, by the API that heeds PodDisruptionBudgets."""
+        """Evict a pod through the API that respects PodDisruptionBudgets."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
         self._client.raw("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
 
 
 class Asking:
-    """Asks a provider from its creation to ``stop``. ``text()`` is its log, as that of a process."""
+    """Calls a provider until ``stop``. ``text()`` returns its log, like that of a process."""
 
     name = "stand-in"
 
@@ -78,12 +79,13 @@ class Asking:
                 self._ended.append(f"a fault of the stand-in: {type(error).__name__}: {error}")
 
     def text(self) -> str:
-        """What it noted so far: its events, and the errors that ended a loop."""
+        """Return its log: events, and errors that ended a loop."""
         told = [f"{reason} {about}: {message}" for reason, about, message in list(self.stand_in.events)]
         return "\n".join([*told, *self._ended])
 
     def stop(self) -> int:
-        """End the thread after the loop that runs, and the connection; 0, as the status of a process."""
+        """End the thread after the current loop, and close the connection. Return 0, like a
+        process."""
         self._stopped.set()
         self._thread.join(30)
         self._channel.close()

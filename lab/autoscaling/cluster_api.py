@@ -1,16 +1,17 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cluster API on the lab: its real core controllers, and a stand-in for the providers that come with a platform.
+"""Cluster API on the lab: its real core controllers, and a stand-in for an infrastructure provider.
 
-The controllers manage the lab itself as their target cluster. The stand-in is no infrastructure: where Metal3 or a
-cloud would start a machine, it creates the Node that kwok plays, after a while. It keeps to the contract v1beta2 of
-Cluster API: it waits for the owner, the bootstrap data and its own finalizer, sets ``spec.providerID`` and
-``status.initialization.provisioned``, and lets go of a machine when that is deleted. Deleting the Node is left to the
-controllers, as with a real one. The control plane is one that is managed elsewhere.
+The controllers manage the lab itself as their target cluster. The stand-in is no real
+infrastructure. It creates a Node for kwok after a delay, instead of a machine of Metal3 or a cloud.
+It follows the contract v1beta2 of Cluster API. It waits for the owner, the bootstrap data and its
+own finalizer, sets ``spec.providerID`` and ``status.initialization.provisioned``, and releases a
+deleted machine. The controllers delete the Node, as with a real provider. The control plane is
+managed elsewhere.
 
-Cluster API's webhooks are not registered: they would only write defaults, which the objects here have, and refuse what
-a user might write. So its CRDs are taken without the conversion webhook, too.
+Cluster API's webhooks are not registered. They would only write defaults, which the objects here
+have, and refuse invalid input of users. So the CRDs have no conversion webhook either.
 """
 
 from __future__ import annotations
@@ -40,14 +41,16 @@ OWN = f"/apis/{GROUP}/{VERSION}/namespaces/{NAMESPACE}"
 FINALIZER = f"{GROUP}/machine"
 # Cluster API copies labels with this prefix from a Machine to its Node.
 POOL = {"node.cluster.x-k8s.io/pool": DEPLOYMENT}
-# A kubelet says these, too; a Machine whose Node lacks one is not available to Cluster API.
+# A kubelet sets these conditions. Cluster API treats a Machine as unavailable if its Node lacks
+# one.
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 MERGE = "application/merge-patch+json"
 _LOOK_SECONDS = 0.1
 
 
 def install(lab: Lab) -> None:
-    """Cluster API's CRDs and those of the stand-in. Returns when the API server serves them."""
+    """Install the CRDs of Cluster API and of the stand-in. Return when the API server serves
+    them."""
     documents = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in cluster_api.find_crds()]
     documents += [_crd(kind) for kind in ("LabMachine", "LabMachineTemplate", "LabControlPlane")]
     for document in documents:
@@ -60,7 +63,8 @@ def install(lab: Lab) -> None:
 
 
 def _permissions() -> list[Json]:
-    """What the role autoscaler permits the provider of Cluster Autoscaler for this MachineDeployment."""
+    """Return the permissions that the role autoscaler gives Cluster Autoscaler's provider for this
+    deployment."""
     meta = {"name": "composable-infra-autoscaler-machines", "namespace": NAMESPACE}
     group = "rbac.authorization.k8s.io"
     account = {"name": "composable-infra-autoscaler", "namespace": "composable-infra"}
@@ -74,7 +78,7 @@ def _permissions() -> list[Json]:
 
 
 def _crd(kind: str) -> Json:
-    """Anything goes in spec and status. The label says which of our versions keeps to which contract."""
+    """Return a CRD that allows any spec and status. A label maps the contract to our version."""
     plural, free = f"{kind.lower()}s", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": free, "status": free}}
     version = {"name": VERSION, "served": True, "storage": True, "subresources": {"status": {}},
@@ -94,7 +98,8 @@ def _served(api: Api, crd: Json) -> bool:
 
 
 def create_cluster(lab: Lab, replicas: int) -> None:
-    """The lab as Cluster API's target, and a MachineDeployment; with what the webhooks would fill in."""
+    """Create the lab as Cluster API's target, and a MachineDeployment, with the defaults of the
+    webhooks."""
     _post(lab.api, f"/api/v1/namespaces/{NAMESPACE}/secrets", {
         "kind": "Secret", "type": "cluster.x-k8s.io/secret",
         "metadata": {"name": f"{CLUSTER}-kubeconfig", "labels": _of_cluster()},
@@ -138,7 +143,7 @@ def _post(api: Api, path: str, body: Json) -> Json:
 
 
 def manager(stage: Stage, binary: Path) -> Process:
-    """The core controllers as the lab's administrator, at work."""
+    """Start the core controllers as the lab's administrator, and return when they work."""
     pki = stage.folder / "cluster-api-pki"
     pair = Authority(pki).issue_server("webhooks")
     for name, path in (("tls.crt", pair.certificate), ("tls.key", pair.key)):
@@ -158,7 +163,8 @@ def manager(stage: Stage, binary: Path) -> Process:
 
 
 class Infrastructure:
-    """The stand-in's machines, in a thread from its creation to ``stop``. ``boot``: seconds until one is a node."""
+    """Machines of the stand-in, in a thread until ``stop``. ``boot`` is how many seconds a machine
+    boots."""
 
     def __init__(self, lab: Lab, boot: float = 1.0) -> None:
         self._api, self._version, self._boot = lab.api, f"v{lab.description.kubernetes}", boot
@@ -187,7 +193,7 @@ class Infrastructure:
             self._join(meta["name"], machine)
 
     def _is_booted(self, machine: Json) -> bool:
-        """It starts once its Machine has what a kubelet joins with."""
+        """Return whether the machine has booted. It starts once its Machine has bootstrap data."""
         meta = machine["metadata"]
         owner = next((each["name"] for each in meta.get("ownerReferences") or () if each["kind"] == "Machine"), None)
         if owner is None or not self._api.get(f"{CORE}/machines/{owner}")["spec"]["bootstrap"].get("dataSecretName"):

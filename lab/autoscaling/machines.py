@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for machines that are powered by Redfish: it is no management controller, and knows one action.
+"""A stand-in for machines with Redfish power control. It knows only one action.
 
-Each node is a machine. One that is shut down is powered off at once, and its Node object goes as the cloud's lifecycle
-controller deletes the Node of an instance that is gone. Source: DMTF DSP0266, ComputerSystem.Reset.
+Each node is a machine. A shut-down machine is powered off at once. Its Node is deleted, like by the
+cloud's lifecycle controller after an instance is gone. Source: DMTF DSP0266, ComputerSystem.Reset.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ USER, PASSWORD = "operator", "of-the-machines"
 
 
 class Machines:
-    """Serves from its creation to ``stop``. ``shut_down(name)`` is called while the node is still there; ``resets``:
-    (epoch seconds, machine, kind) of each reset that was asked for."""
+    """Redfish server that runs until ``stop``.
+
+    ``shut_down(name)`` is called while the node still exists. ``resets`` has (epoch seconds,
+    machine, kind) of each requested reset.
+    """
 
     def __init__(self, names: Iterable[str], certificates: Certificates, shut_down: Callable[[str], None]) -> None:
         self.power, self.resets, self._shut_down = dict.fromkeys(names, "On"), list[tuple[float, str, str]](), shut_down
@@ -40,14 +43,15 @@ class Machines:
         self._thread.start()
 
     def config(self, ca: Path, folder: Path) -> list[Json]:
-        """The key ``machines`` of the provider ``static``; the password's file is put into the folder."""
+        """Return the key ``machines`` of the provider ``static``, and write the password file to
+        the folder."""
         password = folder / "machines-password"
         password.write_text(PASSWORD, encoding="utf-8")
         return [{"node": name, "endpoint": f"https://{SERVER_NAME}:{self._server.server_port}", "ca_path": str(ca),
                  "system": SYSTEMS + name, "username": USER, "password_path": str(password)} for name in self.power]
 
     def answer(self, method: str, path: str, body: Json) -> tuple[int, Json]:
-        """Status and body."""
+        """Return status and body."""
         name = path.removeprefix(SYSTEMS).removesuffix(RESET)
         if name not in self.power:
             return 404, {}
@@ -62,7 +66,7 @@ class Machines:
         return 204, {}
 
     def stop(self) -> None:
-        """End it."""
+        """End the server."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -70,7 +74,7 @@ class Machines:
 
 def _handler(machines: Machines) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Lets only the one user in."""
+        """Accepts only the one user."""
 
         def do_GET(self) -> None:
             self._do("GET")
@@ -79,7 +83,7 @@ def _handler(machines: Machines) -> type[BaseHTTPRequestHandler]:
             self._do("POST")
 
         def log_message(self, *_unused: object) -> None:
-            """Nothing."""
+            """Do nothing."""
 
         def _do(self, method: str) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The provider and the real Cluster Autoscaler as processes, with certificates of their own for both."""
+"""Run the provider and the real Cluster Autoscaler as processes, each with certificates."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ Json = dict[str, t.Any]
 
 
 def find_cluster_autoscaler() -> Path | None:
-    """The binary that the variable CLUSTER_AUTOSCALER names, or the one in the lab's cache; None when there is none.
+    """Return the binary of the variable CLUSTER_AUTOSCALER, or from the lab's cache, or None.
 
-    It is neither released as a binary nor served by the Go module proxy. LabError for a variable that names no file.
+    There is no released binary, and the Go module proxy does not serve it. Raise LabError if the
+    variable names no program.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -40,7 +41,8 @@ def find_cluster_autoscaler() -> Path | None:
 
 
 class Certificates:
-    """An authority, a server's certificate for the provider, and a client's for Cluster Autoscaler."""
+    """An authority, a server certificate for the provider, and a client certificate for Cluster
+    Autoscaler."""
 
     def __init__(self, folder: Path) -> None:
         authority = Authority(folder)
@@ -51,13 +53,13 @@ class Certificates:
 
 
 def groups(**more: t.Any) -> Json:
-    """A configuration with one vertical group, and one of all real nodes."""
+    """Return a configuration with one vertical group and one group of all real nodes."""
     return {"vertical": [{"id": "vertical", "devices": {RESOURCE: 8}}], "nodes": [{"id": "nodes"}],
             "provision_timeout": 60, **more}
 
 
 def start_provider(stage: Stage, config: Json, certificates: Certificates, name: str = "provider") -> Process:
-    """A process of the provider with the shipped RBAC; it answers when it is its turn to lead."""
+    """Start a process of the provider with the shipped RBAC. It answers when it leads."""
     path = stage.folder / "autoscaler.yml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     account = stage.lab.service_account_kubeconfig("composable-infra", "composable-infra-autoscaler")
@@ -69,7 +71,7 @@ def start_provider(stage: Stage, config: Json, certificates: Certificates, name:
 
 
 def provider(stage: Stage, config: Json, certificates: Certificates) -> tuple[Process, int]:
-    """The provider, answering; and its port."""
+    """Start the provider. Return its process and port when it answers."""
     process = start_provider(stage, config, certificates)
     try:
         process.wait_for("answering Cluster Autoscaler")
@@ -82,7 +84,8 @@ def provider(stage: Stage, config: Json, certificates: Certificates) -> tuple[Pr
 
 
 def cluster_autoscaler(stage: Stage, binary: Path, port: int, certificates: Certificates, *flags: str) -> Process:
-    """The real program, with short times: a loop each second, nodes unneeded for 5 s, 20 s of backoff."""
+    """Start the real program with short times: a loop each second, nodes unneeded for 5 s, 20 s of
+    backoff."""
     config = stage.folder / "cloud-config.yml"
     config.write_text(yaml.safe_dump({
         "address": f"{SERVER_NAME}:{port}", "cacert": str(certificates.ca), "key": str(certificates.client.key),

@@ -1,28 +1,30 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for Cluster Autoscaler: it is not the program, and asks an external provider as the program would.
+"""A stand-in for Cluster Autoscaler that calls an external provider as the real program would.
 
-What it keeps to, of the tag cluster-autoscaler-1.36.1 (paths below ``cluster-autoscaler/``):
+It follows the tag cluster-autoscaler-1.36.1 (paths below ``cluster-autoscaler/``):
 
-- each call ends after 5 s, and an error of Refresh, NodeGroupTargetSize or NodeGroupNodes ends the loop
-  (``cloudprovider/externalgrpc``, ``core/static_autoscaler.go``);
-- groups and the groups of nodes are asked for once after each Refresh, a template once in a loop, instances for two
-  minutes or, while a group grows, each loop (``externalgrpc_cloud_provider.go``, ``clusterstate/utils``);
-- a group without nodes has its spec from the provider, any other from its first ready node, which must have no pod with
-  a claim from a pool that is not its own (``processors/nodeinfosprovider``, ``simulator/node_info_utils.go``);
-- pods that fit a node that is coming (target above nodes) are packed there, and nothing is asked for them again;
-- an error of NodeGroupIncreaseSize, an instance that could not be created, and a target that stays up too long each
-  send the group into backoff; the second one's id is then deleted, the third's target is decreased
-  (``clusterstate/clusterstate.go``);
-- a node that is not needed gets the soft taint, and after a while the hard one, is drained, and only then is asked for;
-  a refusal takes the taint back, and it is asked again; one that is annotated is left alone, and pods of a
-  DaemonSet keep none (``core/scaledown``);
-- a node that lacks a pool of its own which its group's template has, or has the GPU label and no GPU, counts as not
-  ready (``processors/customresources``).
+- A call ends after 5 s. An error of Refresh, NodeGroupTargetSize or NodeGroupNodes ends the loop
+  (``cloudprovider/externalgrpc``, ``core/static_autoscaler.go``).
+- Groups and the groups of nodes are read once after each Refresh, and a template once in a loop.
+  Instances are read every two minutes, or in each loop while a group grows
+  (``externalgrpc_cloud_provider.go``, ``clusterstate/utils``).
+- A group without nodes has its template from the provider, any other from its first ready node.
+  That node must have no pod with a claim from a pool that is not its own
+  (``processors/nodeinfosprovider``, ``simulator/node_info_utils.go``).
+- Pods that fit a coming node (target above nodes) are packed there and cause no further request.
+- An error of NodeGroupIncreaseSize, an instance that could not be created, and a target that stays
+  up too long each put the group into backoff. In the second case the instance is then deleted, in
+  the third the target is decreased (``clusterstate/clusterstate.go``).
+- An unneeded node gets the soft taint, later the hard taint, is drained, and is then requested to
+  be deleted. A refusal removes the taint, and the request is repeated. Annotated nodes are left
+  alone, and pods of a DaemonSet do not keep a node (``core/scaledown``).
+- A node counts as not ready if it lacks a pool of its own that the group's template has, or if it
+  has the GPU label and no GPU (``processors/customresources``).
 
-It knows extended resources, cpu and node selectors; it has no expander, no estimator for several groups, no PDBs, and
-does not wait 30 s for pods that ask for a GPU.
+It knows extended resources, cpu and node selectors. It has no expander, no estimator for several
+groups and no PDBs, and does not wait 30 s for pods that request a GPU.
 """
 
 from __future__ import annotations
@@ -48,19 +50,19 @@ FAKE_NODE_REASON = {"k8s.io/cluster-autoscaler/fake-node-reason": "create-error"
 
 
 class View(t.Protocol):
-    """The cluster as it sees it, raw JSON."""
+    """The cluster for the stand-in, as raw JSON."""
 
     def nodes(self) -> list[Json]:
-        """All nodes."""
+        """Return all nodes."""
 
     def pods(self) -> list[Json]:
-        """All pods."""
+        """Return all pods."""
 
     def slices(self) -> list[Json]:
-        """All ResourceSlices."""
+        """Return all ResourceSlices."""
 
     def claims(self) -> list[Json]:
-        """All ResourceClaims."""
+        """Return all ResourceClaims."""
 
     def patch_node(self, name: str, body: Json) -> None:
         """Merge-patch a node."""
@@ -71,7 +73,7 @@ class View(t.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds, named as its flags."""
+    """Times in seconds, named like the flags."""
 
     max_node_provision_time: float = 900.0
     backoff: float = 300.0
@@ -88,12 +90,15 @@ class _Group:
 
 
 class LoopEnded(Exception):
-    """An error ended a loop before its end; the next loop tries again."""
+    """An error ended a loop early. The next loop tries again."""
 
 
 class AutoscalerStandIn:
-    """``loop`` is one of its main loops. ``calls``: every call with its request, or the error that it got; ``events``:
-    (reason, about what, message). ``clock`` gives seconds."""
+    """``loop`` runs one main loop.
+
+    ``calls`` has every call with its request, or the error of the call. ``events`` has (reason,
+    object, message). ``clock`` returns seconds.
+    """
 
     def __init__(self, channel: grpc.Channel, view: View, times: Times | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
@@ -110,7 +115,7 @@ class AutoscalerStandIn:
         self._label: str | None = None
 
     def asked(self, method: str) -> list[t.Any]:
-        """The requests of a method so far."""
+        """Return the requests of a method so far."""
         return [request for name, request, _error in self.calls if name == method]
 
     def _call(self, method: str, **fields: t.Any) -> t.Any:
@@ -124,7 +129,7 @@ class AutoscalerStandIn:
         return answer
 
     def loop(self) -> None:
-        """One main loop. Raises LoopEnded as it would end it with an error."""
+        """Run one main loop. Raise LoopEnded where an error would end it."""
         try:
             if self._label is None:
                 self._label = self._call("GPULabel").label
@@ -139,7 +144,7 @@ class AutoscalerStandIn:
             self._scale_down()
 
     def refresh(self) -> None:
-        """What it asks at the beginning of each loop. Raises grpc.RpcError."""
+        """Make the calls at the beginning of each loop. Raise grpc.RpcError."""
         self._call("Refresh")
         self._of_node.clear()
         self._templates.clear()
@@ -158,11 +163,12 @@ class AutoscalerStandIn:
             self._of_node[meta["name"]] = self._call("NodeGroupForNode", node=asked).nodeGroup.id
 
     def members(self, group: str) -> list[Json]:
-        """Nodes of a group."""
+        """Return the nodes of a group."""
         return [node for node in self._view.nodes() if self._of_node.get(node["metadata"]["name"]) == group]
 
     def _check_templates(self) -> None:
-        """A ready node is the template of its group; a node whose pod has a claim from elsewhere cannot be one."""
+        """Check that the first node of each group can be a template: no pod there has a claim from
+        elsewhere."""
         local = {each["spec"]["pool"]["name"] for each in self._view.slices() if each["spec"].get("nodeName")}
         foreign = {pod["uid"] for claim in self._view.claims() for pod in claim.get("status", {}).get("reservedFor", [])
                    if any(result["pool"] not in local for result in _results(claim))}
@@ -191,7 +197,8 @@ class AutoscalerStandIn:
                 if each["spec"].get("nodeName") == node["metadata"]["name"]}
 
     def _end_failed(self) -> None:
-        """Instances that could not be created: backoff with their reason, and they are deleted."""
+        """Put groups with instances that could not be created into backoff, and delete these
+        instances."""
         for name, group in self.groups.items():
             failed = [each for each in group.instances if each.status.errorInfo.errorCode]
             if not failed:
@@ -220,7 +227,7 @@ class AutoscalerStandIn:
         self.events.append((reason, group, message))
 
     def _try(self, method: str, **fields: t.Any) -> str:
-        """The error in words, empty for none."""
+        """Call the method and return the error in words, or an empty string."""
         try:
             self._call(method, **fields)
         except grpc.RpcError as error:
@@ -228,7 +235,7 @@ class AutoscalerStandIn:
         return ""
 
     def _scale_up(self) -> bool:
-        """Whether it has asked, or waits for what it asked for."""
+        """Return whether it has requested nodes, or waits for requested nodes."""
         waiting = [pod for pod in self._view.pods() if _unschedulable(pod)]
         asked = False
         for name, group in self.groups.items():
@@ -308,7 +315,7 @@ class AutoscalerStandIn:
 
 
 def said(error: grpc.RpcError) -> str:
-    """Code and words of an error; the errors of calls are calls themselves."""
+    """Return the code and text of an error of a call."""
     call: t.Any = error
     return f"{call.code().name}: {call.details()}"
 
@@ -326,7 +333,7 @@ def _unschedulable(pod: Json) -> bool:
 
 
 def _keeps(pod: Json) -> bool:
-    """Whether a node is needed for it: not for the cluster's own pods, nor for a DaemonSet's, which are on each.
+    """Return whether the pod keeps its node: not a pod in kube-system or of a DaemonSet.
 
     Source: ``utils/pod/pod.go``, IsDaemonSetPod.
     """
@@ -353,7 +360,7 @@ def _fits(pod: Json, template: Json) -> bool:
 
 
 def _capacity(template: Json, pods: list[Json]) -> int:
-    """How many of these pods a node of the template holds, at least one."""
+    """Return how many of these pods a node of the template can run, at least one."""
     left = {name: amount(name, text) for name, text in template["allocatable"].items()}
     for count, pod in enumerate(pods):
         for name, n in _requests(pod).items():

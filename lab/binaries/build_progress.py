@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the go command and tells a waiting person how far it is: on a terminal often, on a pipe every half minute.
+"""Run the go command and report its progress: often on a terminal, every half minute on a pipe.
 
-`go build -v` names each package on its standard error when it compiles it. `go list` says beforehand which packages
-must be compiled; those that Go's own cache holds are not named.
+`go build -v` prints each package on standard error when it compiles the package. `go list` prints
+beforehand which packages must be compiled. Packages in Go's own cache are not printed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _KEPT = 8
 
 
 def silent(line: str) -> None:
-    """Tells nobody."""
+    """Report nothing."""
 
 
 def interval() -> float:
-    """Seconds between two lines for a person: 5 at a terminal, 30 in a log."""
+    """Return the seconds between two lines of progress: 5 at a terminal, 30 in a log."""
     return 5.0 if sys.stderr.isatty() else 30.0
 
 
 class BuildProgress:
-    """Counts what go names, and tells where it stands at most once in ``every`` seconds.
+    """Counts the packages that go prints, and reports at most once in ``every`` seconds.
 
-    `title`: what is built, at the beginning of each line. Packages that are not in `packages` do not count.
+    `title` names the program at the beginning of each line. Only packages in `packages` count.
     """
 
     def __init__(self, title: str, tell: Tell, every: float | None = None) -> None:
@@ -50,7 +50,7 @@ class BuildProgress:
         self._modules = 0
 
     def take(self, line: str) -> None:
-        """One line of go's standard error."""
+        """Handle a line of go's standard error."""
         if line.startswith(_DOWNLOAD):
             self._modules += 1
         elif line in (self.packages or ()):
@@ -59,16 +59,17 @@ class BuildProgress:
             self.say()
 
     def remaining(self) -> float:
-        """Seconds until the next line is due."""
+        """Return the seconds until the next line is due."""
         return max(0.0, self.told + self.every - time.monotonic())
 
     def say(self) -> None:
-        """Tell where it stands."""
+        """Report the progress."""
         self.told = time.monotonic()
         self.tell(f"{self.title}: {self.state()}, {self.told - self.began:.0f} s")
 
     def state(self) -> str:
-        """Packages that are done of all; before they are known, the modules that were fetched."""
+        """Return the number of finished packages, or of fetched modules before the packages are
+        known."""
         if self.packages is None:
             return f"{self._modules} modules fetched"
         if len(self._seen) == len(self.packages):
@@ -77,7 +78,8 @@ class BuildProgress:
 
 
 def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], progress: BuildProgress) -> str:
-    """Standard output of a go command. LabError with the end of what it says when it fails."""
+    """Return the standard output of a go command. Raise LabError with the end of its output on
+    failure."""
     with subprocess.Popen(command, cwd=folder, env={**os.environ, **environment}, text=True, errors="replace",
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         lines = queue.Queue[str | None]()
@@ -104,7 +106,7 @@ def _read(stream: t.IO[str] | None, put: Callable[[str | None], object]) -> None
 
 
 def _follow(lines: queue.Queue[str | None], progress: BuildProgress) -> list[str]:
-    """All lines until the end; a silent command is told of, too."""
+    """Return all lines until the end. Report progress even if the command prints nothing."""
     said: list[str] = []
     while True:
         try:

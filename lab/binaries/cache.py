@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folder of binaries that labs share: complete or absent, also when several labs fill it at once."""
+"""The folder of binaries that labs share. A binary is complete or absent, even if several labs
+write it."""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ class BinaryCache:
         self.root = root or cache_dir()
 
     def path(self, component: str, version: str) -> Path:
-        """Where the binary is or would be."""
+        """Return the path of the binary, whether it exists or not."""
         return self.root / "bin" / f"{component}-{version}" / component
 
     def find(self, component: str, version: str) -> Path | None:
-        """The cached binary, or None."""
+        """Return the cached binary, or None."""
         path = self.path(component, version)
         return path if path.is_file() and os.access(path, os.X_OK) else None
 
     def install(self, component: str, version: str, binary: Path) -> Path:
-        """Move `binary` into the cache in one step; a copy that got there first is kept."""
+        """Move `binary` into the cache in one step. An existing copy is kept."""
         final = self.path(component, version).parent
         final.parent.mkdir(parents=True, exist_ok=True)
         with self.scratch() as folder:
@@ -50,7 +51,7 @@ class BinaryCache:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder on the cache's own file system that is removed afterwards."""
+        """Make a temporary folder on the file system of the cache."""
         parent = self.root / "scratch"
         parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as name:
@@ -58,7 +59,8 @@ class BinaryCache:
 
     @contextlib.contextmanager
     def lock(self, name: str = "fetch", tell: Callable[[str], None] = lambda line: None) -> Iterator[bool]:
-        """Hold the file lock `name`; yields True when somebody else had to be waited for, which `tell` is told."""
+        """Hold the file lock `name`. Yield True if another process held it before, which is
+        reported to `tell`."""
         self.root.mkdir(parents=True, exist_ok=True)
         with open(self.root / f"{name}.lock", "a", encoding="utf-8") as handle:
             waited = False
@@ -71,7 +73,7 @@ class BinaryCache:
 
 
 def wait_for_lock(handle: int, tell: Callable[[str], None], every: float | None = None) -> None:
-    """Take the lock when its holder lets go; a line at once and every ``every`` seconds says what is waited for."""
+    """Wait for the lock. Report that at once and every ``every`` seconds."""
     began = time.monotonic()
     holder = threading.Thread(target=fcntl.flock, args=(handle, fcntl.LOCK_EX), daemon=True)
     holder.start()

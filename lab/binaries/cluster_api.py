@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The core controllers of Cluster API for the lab, built from their Go module, and the CRDs that come with it."""
+"""Build the core controllers of Cluster API from their Go module, and find their CRDs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ RECIPE = gobuild.Recipe(
 
 
 def find_manager(progress: Callable[[str], None] = lambda line: None) -> Path:
-    """The manager of Cluster API in the lab's cache; built where it is missing. LabError says why not."""
+    """Return the manager of Cluster API from the lab's cache. Build it if missing. Raise
+    LabError."""
     cache = BinaryCache()
     with cache.lock("cluster-api", progress):
         return cache.find(NAME, VERSION) or _build(cache, progress)
@@ -50,7 +51,8 @@ def _go() -> str:
 
 
 def find_crds() -> list[Path]:
-    """The files of its CustomResourceDefinitions, of the same release. LabError when the module cannot be had."""
+    """Return the CRD files of the same release. Raise LabError if the module cannot be
+    downloaded."""
     done = subprocess.run([_go(), "mod", "download", "-json", f"{MODULE}@v{VERSION}"],
                           capture_output=True, text=True, check=False)
     answer = json.loads(done.stdout or "{}")

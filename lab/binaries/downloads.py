@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fetch official release binaries and check them against the checksums that their projects publish.
 
-Kubernetes publishes a .sha256 per binary, etcd a SHA256SUMS per release; kwok publishes none, so there the
-digest that GitHub itself records for the release asset is used.
+Kubernetes publishes a .sha256 per binary, and etcd a SHA256SUMS per release. kwok publishes none,
+so use the digest that GitHub records for the release asset.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 
 
 class NoInternet(Exception):
-    """The release host cannot be reached; another source must serve."""
+    """The release host cannot be reached, so another source is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """Where a component's release is, where its checksum is, and which file of the archive is the binary."""
+    """URL of a component's release and of its checksum, and the archive member that is the
+    binary."""
 
     url: str
     checksum_url: str
@@ -42,7 +43,7 @@ class Download:
 
 
 def architecture() -> str:
-    """Name of this machine's architecture in release file names."""
+    """Return the name of this machine's architecture in release file names."""
     machine = platform.machine().lower()
     if machine not in _MACHINES:
         raise LabError(f"no release binaries for the architecture {machine!r}: allowed are amd64 and arm64")
@@ -50,7 +51,7 @@ def architecture() -> str:
 
 
 def location(component: str, version: str, arch: str) -> Download:
-    """Official location of `component` at `version` (without "v")."""
+    """Return the official location of `component` at `version` (without "v")."""
     if component == "etcd":
         base = f"https://github.com/etcd-io/etcd/releases/download/v{version}"
         folder = f"etcd-v{version}-linux-{arch}"
@@ -83,7 +84,8 @@ def _node_location(component: str, version: str, arch: str) -> Download:
 
 
 def published_checksum(text: str, file_name: str) -> str:
-    """SHA-256 of `file_name` in a bare checksum, a SHA256SUMS list or a GitHub release document."""
+    """Return the SHA-256 of `file_name` from a bare checksum, a SHA256SUMS list or a GitHub release
+    document."""
     if text.lstrip().startswith("{"):
         digests = {asset["name"]: asset.get("digest") or "" for asset in json.loads(text).get("assets", [])}
         found = digests.get(file_name, "").removeprefix("sha256:")
@@ -96,10 +98,10 @@ def published_checksum(text: str, file_name: str) -> str:
 
 
 def fetch(component: str, version: str, folder: Path, timeout: float = CONNECT_SECONDS) -> Path:
-    """Download `component` into `folder`, check it, return the binary's path.
+    """Download `component` into `folder`, check it, and return the binary's path.
 
-    Raises NoInternet when the host cannot be reached within `timeout` seconds or has no such release, and
-    LabError when what arrived is not what was published.
+    Raise NoInternet if the host cannot be reached within `timeout` seconds or has no such release.
+    Raise LabError if the checksum differs.
     """
     where = location(component, version, architecture())
     text = _within(timeout, lambda: _get(where.checksum_url, timeout)).decode()
@@ -111,7 +113,7 @@ def fetch(component: str, version: str, folder: Path, timeout: float = CONNECT_S
 
 
 def _within(seconds: float, call: Callable[[], bytes]) -> bytes:
-    """Run `call` in a thread, because a name look-up obeys no socket timeout."""
+    """Run `call` in a thread, because a name look-up ignores socket timeouts."""
     result: list[bytes] = []
     failure: list[BaseException] = []
 

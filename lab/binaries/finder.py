@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the binaries of control plane and real nodes, or get them: so that `lab up` needs no preparation.
+"""Find the binaries of control plane and real nodes, or get them, so that `lab up` needs no
+preparation.
 
-Order: a folder that the user names, PATH, the cache, the official release downloads, a build from Go modules.
+The order is: a folder that the user names, PATH, the cache, official releases, a build from Go
+modules.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from ansible_collections.composable.infra.lab.errors import LabError
 FOLDER_VARIABLE = "LAB_BINARIES"
 Progress = Callable[[str], None]
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
-# containerd and the CNI plugins are not taken from PATH: the node's configuration is written for their one version.
+# Do not use containerd and CNI plugins from PATH. The node's configuration is for their exact
+# version.
 _FROM_PATH = (*COMPONENTS, "kubelet", "runc")
 _OLDEST_RUNC = (1, 1)
 
@@ -41,7 +44,8 @@ def find_binaries(
     cache: BinaryCache | None = None,
     components: Sequence[str] = COMPONENTS,
 ) -> dict[str, Path]:
-    """Path of each of `components` of `release`; fetches what is missing. LabError names what cannot be had."""
+    """Return the path of each component of `release`. Fetch missing ones. Raise LabError for
+    unavailable ones."""
     named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
     found = {**from_path(release, components), **(from_folder(release, named, components) if named else {})}
     missing = [component for component in components if component not in found]
@@ -49,7 +53,8 @@ def find_binaries(
 
 
 def from_folder(release: Release, folder: Path, components: Sequence[str] = COMPONENTS) -> dict[str, Path]:
-    """Binaries in the folder that the user named. LabError when it is none, or holds another release."""
+    """Return the binaries in the folder that the user named. Raise LabError if it has another
+    release."""
     if not folder.is_dir():
         raise LabError(f"the folder for lab binaries {folder} does not exist")
     found = {component: folder / component for component in components if (folder / component).is_file()}
@@ -64,7 +69,10 @@ def from_folder(release: Release, folder: Path, components: Sequence[str] = COMP
 
 
 def from_path(release: Release, components: Sequence[str] = COMPONENTS) -> dict[str, Path]:
-    """Binaries on PATH that fit `release`; the control plane's Kubernetes ones only as a set of one version."""
+    """Return the binaries on PATH that fit `release`.
+
+    The Kubernetes binaries of the control plane are used only if all have the same version.
+    """
     paths = {component: shutil.which(component) for component in components if component in _FROM_PATH}
     versions = {component: version_of(Path(path)) for component, path in paths.items() if path}
     fitting = {name for name, version in versions.items() if acceptable(release, name, version)}
@@ -74,7 +82,7 @@ def from_path(release: Release, components: Sequence[str] = COMPONENTS) -> dict[
 
 
 def version_of(binary: Path) -> str | None:
-    """Version that `binary --version` names, without "v", or None."""
+    """Return the version that `binary --version` prints, without "v", or None."""
     try:
         done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -84,7 +92,10 @@ def version_of(binary: Path) -> str | None:
 
 
 def acceptable(release: Release, component: str, version: str | None) -> bool:
-    """Whether `component` at `version` serves `release`: of Kubernetes the same minor, of others also a later one."""
+    """Return whether `component` at `version` works with `release`.
+
+    Kubernetes needs the same minor version. Others may be later.
+    """
     if version is None:
         return False
     have, want = _minor(version), _minor(release.version_of(component))
@@ -107,7 +118,7 @@ class _Supply:
     offline: str | None = None
 
     def get(self, components: list[str]) -> Mapping[str, Path]:
-        """`components` from the cache, which is filled first where needed."""
+        """Return `components` from the cache. Fill the cache first if needed."""
         if any(self._cached(component) is None for component in components):
             with self.cache.lock(tell=self.progress) as waited:
                 if waited:

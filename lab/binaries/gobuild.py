@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the lab's binaries from the releases' own Go modules, for machines that reach no release download.
+"""Build the lab's binaries from the Go modules of releases, for machines without access to
+downloads.
 
-Kubernetes requires its staging modules at v0.0.0 and replaces them by folders; a consumer must give their
-published versions instead, so the replace lines are derived from the release's own go.mod.
+Kubernetes requires its staging modules at v0.0.0 and replaces them by folders. A consumer must name
+their published versions instead, so derive the replace lines from the release's own go.mod.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/vers
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one go.mod builds one or more binaries: main package -> name of the binary.
+    """How one go.mod builds one or more binaries, as (main package, name of the binary).
 
-    cgo: it needs a C compiler, and the machine's C libraries. parts: modules of the same release that its go.mod
-    replaces by its own folders.
+    With `cgo`, the build needs a C compiler and the machine's C libraries. `parts` are modules of
+    the same release that its go.mod replaces by its own folders.
     """
 
     module: str
@@ -51,7 +52,8 @@ class Recipe:
 
 
 def recipe(release: Release, component: str) -> Recipe:
-    """Recipe that yields `component`; the control plane's three Kubernetes binaries share one."""
+    """Return the recipe for `component`. The three Kubernetes binaries of the control plane share a
+    recipe."""
     if component in NODE_COMPONENTS:
         return node_recipe(release, component)
     if component == "etcd":
@@ -73,7 +75,7 @@ def recipe(release: Release, component: str) -> Recipe:
 
 
 def node_recipe(release: Release, component: str) -> Recipe:
-    """Recipe that yields `component` of a real node."""
+    """Return the recipe for `component` of a real node."""
     if component == "kubelet":
         mains: tuple[tuple[str, str], ...] = (("k8s.io/kubernetes/cmd/kubelet", "kubelet"),)
         flags = kubernetes_ldflags(release)
@@ -97,14 +99,14 @@ def node_recipe(release: Release, component: str) -> Recipe:
 
 
 def has_libseccomp() -> bool:
-    """Whether programs can be built against libseccomp here."""
+    """Return whether programs can be built with libseccomp here."""
     if shutil.which("pkg-config") is None:
         return False
     return subprocess.run(["pkg-config", "--exists", "libseccomp"], check=False).returncode == 0
 
 
 def kubernetes_ldflags(release: Release) -> str:
-    """Linker flags that give the binaries the version they were built from."""
+    """Return linker flags that set the version of the binaries."""
     major, minor = release.series.split(".")
     values = {
         "gitVersion": f"v{release.kubernetes}",
@@ -117,12 +119,13 @@ def kubernetes_ldflags(release: Release) -> str:
 
 
 def staging_modules(go_mod: str) -> list[str]:
-    """Modules that a Kubernetes go.mod replaces by its own staging folders, sorted."""
+    """Return the sorted modules that a Kubernetes go.mod replaces by its own staging folders."""
     return sorted(set(_STAGING.findall(go_mod)))
 
 
 def consumer_go_mod(what: Recipe, replaces: Iterable[tuple[str, str]]) -> str:
-    """A go.mod that requires just `what.module`, with `replaces` = (module, version without "v")."""
+    """Return a go.mod that requires only `what.module`. `replaces` has (module, version without
+    "v")."""
     lines = ["module example.invalid/lab", "", f"go {what.go}", "", f"require {what.module} v{what.version}"]
     parts = [(module, what.version) for module in what.parts]
     pinned = [f"\t{module} => {module} v{version}" for module, version in (*replaces, *parts)]
@@ -130,7 +133,7 @@ def consumer_go_mod(what: Recipe, replaces: Iterable[tuple[str, str]]) -> str:
 
 
 def find_go() -> str | None:
-    """Path of the go command, or None."""
+    """Return the path of the go command, or None."""
     usual = Path("/usr/local/go/bin/go")
     return shutil.which("go") or (str(usual) if usual.is_file() else None)
 
@@ -138,16 +141,17 @@ def find_go() -> str | None:
 def build(
     go: str, release: Release, component: str, folder: Path, tell: build_progress.Tell = build_progress.silent
 ) -> dict[str, Path]:
-    """Build `component` and what comes with it in `folder`; binary name -> path. LabError in go's words."""
+    """Build `component` and its companions in `folder`. Return paths by binary name. Raise
+    LabError."""
     return build_recipe(go, recipe(release, component), folder, release.staging, tell)
 
 
 def build_recipe(
     go: str, what: Recipe, folder: Path, staging: str = "", tell: build_progress.Tell = build_progress.silent
 ) -> dict[str, Path]:
-    """Build what the recipe names in `folder`; binary name -> path.
+    """Build the binaries of a recipe in `folder`. Return their paths by name. Raise LabError.
 
-    `staging`: version of the staging modules; `tell` is given a line now and then that says how far it is.
+    `staging` is the version of the staging modules. `tell` receives lines of progress.
     """
     source, target = folder / "source", folder / "out"
     source.mkdir(parents=True)
@@ -167,7 +171,8 @@ def _flags(what: Recipe) -> list[str]:
 
 
 def _to_compile(go: str, what: Recipe, source: Path, progress: build_progress.BuildProgress) -> frozenset[str]:
-    """Import paths of the packages that Go's cache does not hold; it fetches the modules first."""
+    """Return the import paths of packages that are not in Go's cache. This fetches the modules
+    first."""
     command = [go, "list", *_flags(what), "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"]
     listed = build_progress.run([*command, *(package for package, _name in what.mains)], source,
                                 _environment(cgo=what.cgo), progress)
@@ -186,7 +191,8 @@ def _staging_of(go: str, what: Recipe, folder: Path) -> list[str]:
 
 
 def build_source(go: str, source: Path, name: str, folder: Path) -> Path:
-    """Build the one static program in the folder `source`, standard library only, as `folder`/`name`."""
+    """Build the static program in the folder `source`, with the standard library only, as
+    `folder`/`name`."""
     module = folder / "source"
     shutil.copytree(source, module)
     (module / "go.mod").write_text("module example.invalid/lab\n\ngo 1.24.0\n", encoding="utf-8")

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds Helm for tests of the roles: on PATH, in the cache beside the lab's binaries, or built from its Go module.
+"""Find Helm for tests of roles: on PATH, in the lab's cache, or by a build from its Go module.
 
-`python -m ansible_collections.composable.infra.lab.binaries.helm FOLDER` puts a link to it into FOLDER.
+`python -m ansible_collections.composable.infra.lab.binaries.helm FOLDER` puts a link to Helm into
+FOLDER.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ansible_collections.composable.infra.lab.binaries import gobuild
 from ansible_collections.composable.infra.lab.binaries.cache import BinaryCache
 from ansible_collections.composable.infra.lab.errors import LabError
 
-# the last series that every kubernetes.core from 6.0 on can drive
+# the last series that every kubernetes.core from 6.0 on supports
 VERSION = "3.20.2"
 _MODULE = "helm.sh/helm/v3"
 RECIPE = gobuild.Recipe(
@@ -39,7 +40,7 @@ def find_helm(
     progress: Callable[[str], None] = lambda line: None,
     builder: Builder = gobuild.build_recipe,
 ) -> Path:
-    """Path of a Helm that the roles can use; builds it where there is none. LabError says what is missing."""
+    """Return the path of a Helm for the roles. Build it if there is none. Raise LabError."""
     cache = cache or BinaryCache()
     found = on_path() or cache.find("helm", VERSION)
     if found:
@@ -49,7 +50,7 @@ def find_helm(
 
 
 def on_path() -> Path | None:
-    """Helm 3 on PATH, or None; another major version is not taken."""
+    """Return Helm 3 on PATH, or None. Other major versions do not count."""
     name = shutil.which("helm")
     return (
         Path(name) if name and (version_of(Path(name)) or (0, 0))[0] == int(VERSION.split(".", maxsplit=1)[0]) else None
@@ -57,7 +58,7 @@ def on_path() -> Path | None:
 
 
 def version_of(binary: Path) -> tuple[int, int] | None:
-    """Major and minor version that the binary tells, or None."""
+    """Return the major and minor version that the binary prints, or None."""
     try:
         done = subprocess.run([binary, "version", "--short"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -67,7 +68,7 @@ def version_of(binary: Path) -> tuple[int, int] | None:
 
 
 def build(cache: BinaryCache, progress: Callable[[str], None], builder: Builder) -> Path:
-    """Build Helm from its Go module and keep it."""
+    """Build Helm from its Go module and add it to the cache."""
     go = gobuild.find_go()
     if go is None:
         raise LabError(f"helm {VERSION} is neither on PATH nor in {cache.root}, and there is no go command to build it")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs of real nodes: those of the release, and the lab's own small ones, built from their sources."""
+"""Find the programs of real nodes: those of the release, and the lab's own, built from source."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ def find_node_programs(
     progress: Callable[[str], None] = lambda line: None,
     cache: BinaryCache | None = None,
 ) -> dict[str, Path]:
-    """Path of every program of a real node, by name. LabError names what cannot be had."""
+    """Return the path of every program of a real node, by name. Raise LabError for unavailable
+    programs."""
     cache = cache or BinaryCache()
     found = find_binaries(release, folder, progress, cache, NODE_COMPONENTS)
     return {**found, **{name: own_program(name, cache) for name in _OWN}}
 
 
 def own_program(name: str, cache: BinaryCache) -> Path:
-    """One of the lab's own programs, built where its present source was not built yet."""
+    """Return one of the lab's own programs. Build it if the current source is not built yet."""
     source = _OWN[name]
     version = hashlib.sha256((source / "main.go").read_bytes()).hexdigest()[:12]
     go = gobuild.find_go()
@@ -51,7 +52,7 @@ def own_program(name: str, cache: BinaryCache) -> Path:
 
 
 def runc_trouble(release: Release, cache: BinaryCache | None = None) -> str | None:
-    """Why no runc can be had, or None."""
+    """Return why runc is not available, or None."""
     found = shutil.which("runc")
     if found and acceptable(release, "runc", version_of(Path(found))):
         return None
@@ -64,6 +65,7 @@ def runc_trouble(release: Release, cache: BinaryCache | None = None) -> str | No
 
 
 def filters_system_calls(runc: Path) -> bool:
-    """Whether `runc` was built with libseccomp; one without it refuses what the kubelet asks for."""
+    """Return whether `runc` was built with libseccomp. Without it, runc refuses requests of the
+    kubelet."""
     done = subprocess.run([runc, "--version"], capture_output=True, text=True, timeout=20, check=False)
     return "libseccomp" in done.stdout

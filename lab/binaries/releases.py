@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which releases the lab can run, and what each needs to have binding conditions and device taint rules."""
+"""Releases that the lab can run, and what each needs for binding conditions and device taint
+rules."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ KUBERNETES_COMPONENTS = ("kube-apiserver", "kube-scheduler", "kube-controller-ma
 COMPONENTS = ("etcd", *KUBERNETES_COMPONENTS, "kwok")
 CONTAINERD_COMPONENTS = ("containerd", "containerd-shim-runc-v2", "ctr")
 CNI_COMPONENTS = ("loopback", "ptp", "host-local")
-# What a real node runs besides the control plane's binaries.
+# Programs of a real node besides the binaries of the control plane.
 NODE_COMPONENTS = ("kubelet", *CONTAINERD_COMPONENTS, *CNI_COMPONENTS, "runc")
 DEFAULT_SERIES = "1.36"
-# Version of the API in which a pod names its PodGroup; that of 1.35 names a Workload and is another one.
+# API version in which a pod names its PodGroup. In 1.35 it names a Workload, which is a different
+# API.
 GANG_API: Mapping[str, str] = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
-# In 1.37 GenericWorkload includes GangScheduling. A component does not start with a gate that it does not know.
+# In 1.37 GenericWorkload includes GangScheduling. A component with an unknown gate does not start.
 _GANG_GATES: Mapping[str, tuple[str, ...]] = {
     "1.36": ("DRAWorkloadResourceClaims", "GangScheduling", "GenericWorkload"),
     "1.37": ("DRAWorkloadResourceClaims", "GenericWorkload"),
@@ -30,10 +32,11 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One Kubernetes release with the etcd, kwok, containerd, runc and CNI plugins that it runs with here.
+    """A Kubernetes release with the etcd, kwok, containerd, runc and CNI plugins for the lab.
 
-    Versions are without the leading "v". Gates are per component, values as on the command line. `controllers` names
-    those of kube-controller-manager that run beside the usual ones of the lab.
+    Versions have no leading "v". Gates are per component, with values as on the command line.
+    `controllers` names further controllers of kube-controller-manager beside the usual ones of the
+    lab.
     """
 
     kubernetes: str
@@ -50,34 +53,35 @@ class Release:
 
     @property
     def series(self) -> str:
-        """Major and minor version, for example "1.36"."""
+        """Return the major and minor version, for example "1.36"."""
         return ".".join(self.kubernetes.split(".")[:2])
 
     @property
     def staging(self) -> str:
-        """Version of the staging modules of this release (1.X.Y is published as 0.X.Y)."""
+        """Return the version of this release's staging modules (1.X.Y is published as 0.X.Y)."""
         return "0." + self.kubernetes.split(".", 1)[1]
 
     def version_of(self, component: str) -> str:
-        """Version that `component` (one of COMPONENTS or NODE_COMPONENTS) must have."""
+        """Return the required version of `component` (one of COMPONENTS or NODE_COMPONENTS)."""
         versions = {"etcd": self.etcd, "kwok": self.kwok, "runc": self.runc}
         versions.update(dict.fromkeys(CONTAINERD_COMPONENTS, self.containerd))
         versions.update(dict.fromkeys(CNI_COMPONENTS, self.cni))
         return versions.get(component, self.kubernetes)
 
     def feature_gates(self, component: str) -> str:
-        """Value for --feature-gates of `component`, "" when none is needed."""
+        """Return the value of --feature-gates for `component`, or ""."""
         gates = self.gates.get(component, {})
         return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(gates.items()))
 
     def plain(self) -> Release:
-        """The same without any feature gate or API that is off by default."""
+        """Return the release without feature gates or APIs that are off by default."""
         return replace(self, gates={}, runtime_config=())
 
     def with_gangs(self) -> Release:
-        """The same with the scheduler's own gang scheduling (KEP-4671), and claims of a gang (KEP-5729).
+        """Return the release with the scheduler's gang scheduling (KEP-4671), and claims of a gang
+        (KEP-5729).
 
-        Both are off by default. LabError where the release has none.
+        Both are off by default. Raise LabError if the release has none.
         """
         if self.series not in GANG_API:
             raise LabError(f"Kubernetes {self.kubernetes} has no gang scheduling that the lab knows: use one of "
@@ -104,7 +108,8 @@ RELEASES: Mapping[str, Release] = {
             binding_timeout=False,
             runtime_config=(_V1ALPHA3,),
         ),
-        # The rules have a gate of their own from 1.35 on. 1.34 does not know it, and would not start with it.
+        # Rules have their own gate from 1.35 on. 1.34 does not know the gate and would not start
+        # with it.
         Release(
             "1.35.4",
             "1.25.0",
@@ -123,7 +128,10 @@ RELEASES: Mapping[str, Release] = {
 
 
 def find_release(wanted: str) -> Release:
-    """Release for "1.36", "1.36.x" or an exact "1.36.3" (also with "v"); LabError names what is allowed."""
+    """Return the release for "1.36", "1.36.x" or an exact "1.36.3" (also with "v").
+
+    Raise LabError with the allowed versions.
+    """
     match = _VERSION.fullmatch(wanted.strip().removesuffix(".x"))
     series = f"{match[1]}.{match[2]}" if match else ""
     if match is None or series not in RELEASES:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From an empty folder to a ready control plane: the steps of `lab up` in their order."""
+"""Start a control plane from an empty folder: the steps of `lab up` in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 DEPLOY = HERE.parents[1] / "deploy"
 POLICY_SINCE = (1, 36)
 COMPONENTS = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok")
-# File name of the certificate and kubeconfig -> user and groups, as the API server sees them.
+# File name of certificate and kubeconfig -> user and groups in the API server.
 USERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "admin": ("lab:admin", ("system:masters",)),
     "kube-scheduler": ("system:kube-scheduler", ()),
@@ -42,12 +42,13 @@ USERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def take_ports(claim: PortClaim) -> Ports:
-    """Ports for one control plane."""
+    """Return ports for one control plane."""
     return Ports(claim.take(), claim.take(), claim.take(), claim.take(), claim.take())
 
 
 def write_files(layout: Layout, options: LabOptions) -> Authority:
-    """Certificates, kubeconfigs and configuration files; returns who signs further certificates."""
+    """Write certificates, kubeconfigs and configuration files. Return the authority for more
+    certificates."""
     authority = Authority(layout.pki)
     Authority(layout.pki, "front-proxy-ca")
     authority.issue_server("kube-apiserver", addresses=sorted({*SERVER_ADDRESSES, layout.address}))
@@ -59,7 +60,7 @@ def write_files(layout: Layout, options: LabOptions) -> Authority:
     layout.config("stages.yaml").parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(HERE / "manifests" / "audit.yaml", layout.config("audit.yaml"))
     stages = documents(HERE / "manifests" / "stages.yaml")
-    # kwok reads a stream of documents and knows no List.
+    # kwok reads a stream of documents and supports no List.
     layout.config("stages.yaml").write_text(yaml.safe_dump_all(stages, sort_keys=False), encoding="utf-8")
     document = components.scheduler_configuration(layout, options.binding_timeout)
     layout.config("scheduler.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
@@ -67,7 +68,7 @@ def write_files(layout: Layout, options: LabOptions) -> Authority:
 
 
 def start(layout: Layout, processes: Processes, api: Api, options: LabOptions) -> None:
-    """Start all components and fill the cluster; what has begun then, wait_ready() waits for."""
+    """Start all components and create the objects. wait_ready() waits until they are ready."""
     processes.start(components.etcd(layout))
     processes.start(components.apiserver(layout, options.audit))
     processes.wait_until("a ready API server", api.ready, options.ready_seconds)
@@ -82,7 +83,7 @@ def start(layout: Layout, processes: Processes, api: Api, options: LabOptions) -
 
 
 def wait_ready(layout: Layout, processes: Processes, api: Api, options: LabOptions) -> None:
-    """Returns when pods can be created and scheduled. LabError names what did not come about."""
+    """Return when pods can be created and scheduled. Raise LabError with the missing part."""
     seconds = options.ready_seconds
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     scheduler = f"https://127.0.0.1:{layout.ports.scheduler}/readyz"
@@ -94,36 +95,38 @@ def wait_ready(layout: Layout, processes: Processes, api: Api, options: LabOptio
 
 
 def documents(path: Path) -> Iterator[dict[str, Any]]:
-    """The object of a YAML file, or those of the List in it."""
+    """Yield the object of a YAML file, or the items of its List."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     yield from document["items"] if document["kind"] == "List" else [document]
 
 
 def shipped_documents() -> list[dict[str, Any]]:
-    """The collection's CRDs and RBAC, in the order in which they can be applied."""
+    """Return the collection's CRDs and RBAC in the order to apply them."""
     files = [*sorted((DEPLOY / "crds").glob("*.yaml")), *sorted((DEPLOY / "rbac").glob("*.yaml"))]
     found = [document for path in files for document in documents(path)]
-    # A namespace must be there before what lives in it.
+    # A namespace must exist before its objects.
     return sorted(found, key=lambda document: document["kind"] != "Namespace")
 
 
 def policy_documents() -> list[dict[str, Any]]:
-    """The policies that keep the controllers to their own fields."""
+    """Return the policies that restrict the controllers to their own fields."""
     return [document for path in sorted((DEPLOY / "policy").glob("*.yaml")) for document in documents(path)]
 
 
 def agent_documents() -> list[dict[str, Any]]:
-    """The permissions of the node agents, and the policy that keeps each to its node."""
+    """Return the permissions of the node agents, and the policy that restricts each to its node."""
     return [document for name in ("rbac", "policy") for document in documents(DEPLOY / "agent" / f"{name}.yaml")]
 
 
 def autoscaler_documents() -> list[dict[str, Any]]:
-    """The permissions of the provider of Cluster Autoscaler, and the policy that keeps it to its annotations."""
+    """Return the permissions of Cluster Autoscaler's provider, and the policy for its
+    annotations."""
     return [document for name in ("rbac", "policy") for document in documents(DEPLOY / "autoscaler" / f"{name}.yaml")]
 
 
 def agent_plugin_documents(*, own_driver: bool = False) -> list[dict[str, Any]]:
-    """What lets the agents restart the vendor's plugin, after the namespace that it is for; or be a driver."""
+    """Return the permissions to restart the vendor's plugin, after its namespace, or to be a
+    driver."""
     if own_driver:
         return list(documents(DEPLOY / "agent" / "kubelet_plugin.yaml"))
     granted = list(documents(DEPLOY / "agent" / "plugin.yaml"))
@@ -132,19 +135,23 @@ def agent_plugin_documents(*, own_driver: bool = False) -> list[dict[str, Any]]:
 
 
 def gate_documents(release: Release) -> list[dict[str, Any]]:
-    """The collection's admission policy, where the release serves its kind without a feature gate."""
+    """Return the collection's admission policy, if the release serves its kind without a feature
+    gate."""
     if not serves_policies(release):
         return []
     return [document for path in sorted((DEPLOY / "gates").glob("*.yaml")) for document in documents(path)]
 
 
 def serves_policies(release: Release) -> bool:
-    """Whether the release serves MutatingAdmissionPolicies without a feature gate."""
+    """Return whether the release serves MutatingAdmissionPolicies without a feature gate."""
     return tuple(int(part) for part in release.series.split(".")) >= POLICY_SINCE
 
 
 def _storable(api: Api) -> bool:
-    """Whether custom resources can be created: an established CRD still answers 429 for a moment at the first time."""
+    """Return True if custom resources can be created. Raise NotYet before.
+
+    An established CRD still answers 429 for a moment at first.
+    """
     spec = {"type": "gpu", "model": "none", "target_node": "none"}
     samples = {"ComposableResource": spec, "ComposabilityRequest": {"resource": {**spec, "size": 0}}}
     for kind, content in samples.items():

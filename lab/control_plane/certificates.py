@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A certificate authority per lab and a certificate per component.
+"""Make a certificate authority for each lab and a certificate for each component.
 
-Each component is a user of its own for the API server, so that RBAC is exercised as in a real cluster.
+Each component is a separate user of the API server, so that RBAC is tested as in a real cluster.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _LIFETIME = datetime.timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Paths of a certificate and its private key (PEM; the key readable by its owner only)."""
+    """Paths of a certificate and its private key (PEM). Only the owner can read the key."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """A fresh ECDSA P-256 certificate authority that writes into one folder."""
+    """A new ECDSA P-256 certificate authority that writes into one folder."""
 
     def __init__(self, folder: Path, file_name: str = "ca") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,13 +56,13 @@ class Authority:
     def issue_server(
         self, name: str, names: Sequence[str] = SERVER_NAMES, addresses: Sequence[str] = SERVER_ADDRESSES
     ) -> Pair:
-        """Serving certificate for DNS `names` and IP `addresses`."""
+        """Issue a serving certificate for DNS `names` and IP `addresses`."""
         alternative: list[x509.GeneralName] = [x509.DNSName(entry) for entry in names]
         alternative += [x509.IPAddress(ipaddress.ip_address(entry)) for entry in addresses]
         return self._issue(name, _subject(name, ()), ExtendedKeyUsageOID.SERVER_AUTH, alternative)
 
     def issue_client(self, file_name: str, user: str, groups: Sequence[str] = ()) -> Pair:
-        """Client certificate: the API server takes CN as the user and each O as a group."""
+        """Issue a client certificate. The API server reads CN as the user and each O as a group."""
         return self._issue(file_name, _subject(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
     def _issue(
@@ -88,7 +88,8 @@ class Authority:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey | None = None) -> Path:
-    """Write `key` (by default a fresh one, as for service account tokens) as PEM for its owner only."""
+    """Write `key` as PEM for its owner only. Without `key`, write a new one, as for service account
+    tokens."""
     private = key or ec.generate_private_key(ec.SECP256R1())
     text = private.private_bytes(
         serialization.Encoding.PEM,
@@ -107,9 +108,9 @@ def _subject(user: str, groups: Sequence[str]) -> x509.Name:
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-    # A minute back, because clocks of containers on one machine can differ.
+    # Begin a minute ago, because clocks of containers on one machine can differ.
     builder = builder.not_valid_before(now - datetime.timedelta(minutes=1)).not_valid_after(now + _LIFETIME)
-    # Python verifies strictly since 3.13. It refuses certificates without key identifiers.
+    # Since 3.13 Python refuses certificates without key identifiers.
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     return builder.serial_number(x509.random_serial_number())
 

@@ -47,14 +47,14 @@ from ansible_collections.composable.infra.lab.state import Description, fresh_fo
 
 __all__ = ["ComponentStatus", "Lab", "LabError", "LabOptions"]
 Progress = Callable[[str], None]
-# The plugin's pods are scheduled and started one after the other.
+# The plugin's pods are scheduled and started one by one.
 _AT_ONCE = 16
 _SECONDS_PER_NODE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentStatus:
-    """One process of a lab; `rss` in bytes, 0 when it does not run."""
+    """A process of a lab. `rss` is in bytes, 0 if it does not run."""
 
     name: str
     pid: int
@@ -64,7 +64,7 @@ class ComponentStatus:
 
 
 class Lab:
-    """A running lab. Lab.up() starts one, Lab.load() finds one that was started elsewhere."""
+    """A running lab. Lab.up() starts one, Lab.load() finds one that another process started."""
 
     def __init__(self, state_dir: Path, description: Description, processes: Processes) -> None:
         self.state_dir = state_dir
@@ -74,9 +74,10 @@ class Lab:
 
     @classmethod
     def up(cls, options: LabOptions | None = None, progress: Progress = lambda line: None) -> Lab:
-        """Start a lab; returns when pods can be scheduled.
+        """Start a lab and return when pods can be scheduled.
 
-        LabError says what failed: no process is left then, and the logs stay in the state folder.
+        Raise LabError with the reason of a failure. Then no process is left, and the logs stay in
+        the state folder.
         """
         wanted = options or LabOptions()
         wanted.check()
@@ -131,7 +132,7 @@ class Lab:
 
     @classmethod
     def load(cls, state_dir: Path) -> Lab:
-        """The lab that lives in `state_dir`. LabError when there is none."""
+        """Return the lab in `state_dir`. Raise LabError if there is none."""
         path = state_dir.absolute()
         return cls(path, Description.read(path), Processes(path, foreground=False))
 
@@ -145,32 +146,32 @@ class Lab:
 
     @property
     def server(self) -> str:
-        """URL of the API server."""
+        """Return the URL of the API server."""
         return self.description.server
 
     @property
     def address(self) -> str:
-        """Address of this machine that its programs and the pods of real nodes reach it by."""
+        """Return this machine's address for its programs and for pods of real nodes."""
         return urlsplit(self.server).hostname or ""
 
     @property
     def ca(self) -> Path:
-        """The lab's certificate authority (PEM)."""
+        """Return the path of the lab's certificate authority (PEM)."""
         return self._pki("ca.crt")
 
     @property
     def kubeconfig(self) -> Path:
-        """Kubeconfig of the administrator, the lab's only cluster-admin."""
+        """Return the kubeconfig of the administrator, the lab's only cluster-admin."""
         return self.state_dir / "kubeconfigs" / "admin.yaml"
 
     @property
     def nodes(self) -> list[str]:
-        """Names of the simulated nodes."""
+        """Return the names of the simulated nodes."""
         return node_names(self.description.nodes)
 
     @property
     def real_nodes(self) -> list[RealNode]:
-        """The nodes with a kubelet of their own."""
+        """Return the nodes with their own kubelet."""
         return Ledger().nodes(self.state_dir)
 
     @property
@@ -179,15 +180,20 @@ class Lab:
 
     @property
     def audit_log(self) -> Path:
-        """The API server's audit log: writes with their bodies, one JSON document per line (option `audit`)."""
+        """Return the API server's audit log (option `audit`): writes with bodies, one JSON document
+        per line."""
         return audit_log_in(self.state_dir)
 
     def node_folder(self, node: str) -> Path:
-        """Folder of a node's simulated hardware: `sys/bus/pci/...` and `proc/...` below it."""
+        """Return the folder of a node's simulated hardware, with `sys/bus/pci/...` and
+        `proc/...`."""
         return self.state_dir / "nodes" / node
 
     def service_account_kubeconfig(self, namespace: str, name: str, seconds: int = 86400) -> Path:
-        """Kubeconfig with a token of the ServiceAccount, valid for `seconds`. ApiRefusal if there is none."""
+        """Return a kubeconfig with a token of the ServiceAccount, valid for `seconds`.
+
+        Raise ApiRefusal if there is no such ServiceAccount.
+        """
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         body = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -209,13 +215,16 @@ class Lab:
         plugin_start: float = 0.3,
         plugin_grace: float = 30.0,
     ) -> None:
-        """Connect the nodes to an emulated fabric; returns when the vendor's plugin has started on all nodes.
+        """Connect the nodes to an emulated fabric. Return when the vendor's plugin has started on
+        all nodes.
 
-        A device is announced only when the pod of the plugin has started anew after the device was bound and used; a
-        removal waits for who has the device open; a device that is pulled is lost. rescan: "auto", or "manual" for
-        nodes that no event tells of a device. plugin_start, plugin_grace: as in HardwareOptions. seconds: how long the
-        start may take, without a tenth of a second for each node. Called again, it replaces the simulator; what the
-        nodes have is kept. Real nodes get hardware too; their own plugin announces it.
+        The plugin announces a device only after the device was bound and used and the plugin's pod
+        restarted. A removal waits while a process has the device open. A pulled device is lost.
+
+        `rescan` is "auto", or "manual" for nodes that get no event for a new device. `plugin_start`
+        and `plugin_grace` are as in HardwareOptions. The start may take `seconds`, plus a tenth of
+        a second for each node. A second call replaces the simulator and keeps the devices of the
+        nodes. Real nodes get hardware too, but their own plugin announces it.
         """
         self.detach_hardware()
         options = HardwareOptions(
@@ -241,10 +250,10 @@ class Lab:
         dra_driver: str = "",
         seconds: float = 60.0,
     ) -> None:
-        """Run the node agents of these nodes, of all by default, and return when they work.
+        """Run the node agents of these nodes, or of all, and return when they work.
 
-        Called again, it replaces them. Options: as in AgentsOptions. The hardware must have been attached. seconds: how
-        long it may take, without a tenth of a second for each node.
+        A second call replaces them. Options are as in AgentsOptions. The hardware must be attached.
+        The start may take `seconds`, plus a tenth of a second for each node.
         """
         self.stop_agents()
         options = AgentsOptions(
@@ -270,7 +279,10 @@ class Lab:
         return agent_kubeconfig(self.api, self.state_dir, self.ca, node)
 
     def switch_fault(self, node: str, kind: str, on: bool = True) -> frozenset[str]:
-        """Switch a fault of a simulated node's hardware; returns what is on now. LabError names what is allowed."""
+        """Switch a fault of a simulated node's hardware. Return the faults that are on now.
+
+        Raise LabError with the allowed values.
+        """
         known = self._every_node
         if node not in known:
             raise LabError(f"node {node!r} is not in this lab: use one of {', '.join(known)}")
@@ -280,12 +292,12 @@ class Lab:
         return faults.switch(folder, kind, on)
 
     def faults(self) -> dict[str, frozenset[str]]:
-        """Faults that are on, by node."""
+        """Return the faults that are on, by node."""
         found = {node: faults.read(self.node_folder(node)) for node in self._every_node}
         return {node: kinds for node, kinds in found.items() if kinds}
 
     def detach_hardware(self) -> None:
-        """Stop the node simulator, if there is one. What it announced stays."""
+        """Stop the node simulator, if there is one. Announced devices stay."""
         if any(record.name == "hardware" for record in self.processes.records()):
             self.processes.stop("hardware")
 
@@ -294,16 +306,17 @@ class Lab:
         self.processes.stop(name)
 
     def start_component(self, name: str, seconds: float = 60.0) -> None:
-        """Start a stopped process again; returns when the API server is ready."""
+        """Start a stopped process again. Return when the API server is ready."""
         self.processes.restart(name)
         self.processes.wait_until("a ready API server", self.api.ready, seconds)
 
     def log(self, component: str) -> Path:
-        """Log file of a component. LabError lists the components when there is no such one."""
+        """Return the log file of a component. Raise LabError with the components if there is
+        none."""
         return self.processes.log(self.processes.record(component).name)
 
     def status(self) -> Sequence[ComponentStatus]:
-        """All processes of the lab."""
+        """Return all processes of the lab."""
         return [
             ComponentStatus(
                 record.name,
@@ -316,14 +329,15 @@ class Lab:
         ]
 
     def snapshot(self) -> Snapshot:
-        """Objects of the API server as they are now, for a later `reset`."""
+        """Return the current objects of the API server for a later `reset`."""
         return Snapshot(self.api)
 
     def reset(self, snapshot: Snapshot, nodes: int, seconds: float = 60.0) -> None:
-        """Put the control plane back to a snapshot and make so many fresh nodes.
+        """Restore a snapshot of the control plane and create `nodes` new nodes. Not for labs with
+        real nodes.
 
-        Hardware and agents are stopped. The folders of the nodes are removed. Only for labs without real nodes.
-        LabError when a component of the control plane does not run, or when an object would not go.
+        Stop hardware and agents, and remove the folders of the nodes. Raise LabError if a component
+        of the control plane does not run, or if an object cannot be removed.
         """
         for record in self.processes.records():
             if record.name not in bootstrap.COMPONENTS:

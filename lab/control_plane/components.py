@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Command lines and configuration files of the control plane, as a function of the lab's layout.
+"""Command lines and configuration files of the control plane, computed from the lab's layout.
 
-Flags follow what kwokctl's process runtime uses, with a user of its own for every component.
+The flags follow kwokctl's process runtime, with a separate user for every component.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ QPS, BURST = 1000, 2000
 
 
 def audit_log_in(state_dir: Path) -> Path:
-    """Path of the audit log below a lab's folder."""
+    """Return the path of the audit log in a lab's folder."""
     return state_dir / "logs" / "audit.log"
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Ports on 127.0.0.1, that of the API server at the layout's address."""
+    """Ports on 127.0.0.1. The API server's port is at the layout's address."""
 
     etcd: int
     etcd_peer: int
@@ -59,9 +59,9 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything the command lines refer to: binaries by component, folders, ports.
+    """Binaries by component, folders and ports for the command lines.
 
-    `address`: where the API server listens; pods of real nodes reach the machine, but not its 127.0.0.1.
+    The API server listens on `address`. Pods of real nodes cannot use 127.0.0.1 of the machine.
     """
 
     state_dir: Path
@@ -73,30 +73,30 @@ class Layout:
 
     @property
     def pki(self) -> Path:
-        """Folder of certificates and keys."""
+        """Return the folder of certificates and keys."""
         return self.state_dir / "pki"
 
     @property
     def server(self) -> str:
-        """URL of the API server."""
+        """Return the URL of the API server."""
         return f"https://{self.address}:{self.ports.apiserver}"
 
     @property
     def audit_log(self) -> Path:
-        """What the API server writes when it audits."""
+        """Return the path of the API server's audit log."""
         return audit_log_in(self.state_dir)
 
     def kubeconfig(self, component: str) -> Path:
-        """Kubeconfig of one component."""
+        """Return the kubeconfig of a component."""
         return self.state_dir / "kubeconfigs" / f"{component}.yaml"
 
     def config(self, name: str) -> Path:
-        """A configuration file."""
+        """Return the path of a configuration file."""
         return self.state_dir / "config" / name
 
 
 def etcd(layout: Layout) -> Command:
-    """etcd without fsync: a lab's data may be lost."""
+    """Return the command of etcd without fsync, because a lab may lose its data."""
     client = f"http://127.0.0.1:{layout.ports.etcd}"
     peer = f"http://127.0.0.1:{layout.ports.etcd_peer}"
     flags = [
@@ -114,7 +114,11 @@ def etcd(layout: Layout) -> Command:
 
 
 def apiserver(layout: Layout, audit: bool = False) -> Command:
-    """kube-apiserver with RBAC, client certificates and service account tokens; `audit`: it logs writes."""
+    """Return the command of kube-apiserver with RBAC, client certificates and service account
+    tokens.
+
+    With `audit`, it logs writes.
+    """
     pki = layout.pki
     flags = [
         f"--etcd-servers=http://127.0.0.1:{layout.ports.etcd}",
@@ -130,10 +134,11 @@ def apiserver(layout: Layout, audit: bool = False) -> Command:
         "--enable-admission-plugins=NodeRestriction",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--endpoint-reconciler-type=none",
-        # Nodes are created ready; a taint to be taken off each of hundreds only delays the start.
+        # Nodes are created ready. Removing a taint from hundreds of nodes would only delay the
+        # start.
         "--disable-admission-plugins=TaintNodesByCondition",
         "--allow-privileged=true",
-        # Unused, but components that delegate authentication complain all the time without it.
+        # Unused, but without it components with delegated authentication log errors all the time.
         f"--requestheader-client-ca-file={pki / 'front-proxy-ca.crt'}",
         "--requestheader-allowed-names=front-proxy-client",
         "--requestheader-username-headers=X-Remote-User",
@@ -143,12 +148,12 @@ def apiserver(layout: Layout, audit: bool = False) -> Command:
     if layout.real_nodes:
         flags.append(f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}")
         flags.append(f"--kubelet-client-key={pki / 'kubelet-client.key'}")
-        # Nobody resolves the names of real nodes.
+        # No DNS resolves the names of real nodes.
         flags.append("--kubelet-preferred-address-types=InternalIP")
     if audit:
         flags.append(f"--audit-policy-file={layout.config('audit.yaml')}")
         flags.append(f"--audit-log-path={layout.audit_log}")
-        # In MiB; by default it is begun anew after 100, and who reads it would miss what came before.
+        # In MiB. The default rotates the log after 100, and a reader would miss the earlier part.
         flags.append("--audit-log-maxsize=8192")
     if layout.release.runtime_config:
         flags.append(f"--runtime-config={','.join(layout.release.runtime_config)}")
@@ -156,17 +161,19 @@ def apiserver(layout: Layout, audit: bool = False) -> Command:
 
 
 def scheduler(layout: Layout) -> Command:
-    """kube-scheduler; its configuration comes from scheduler_configuration()."""
+    """Return the command of kube-scheduler. Its configuration comes from
+    scheduler_configuration()."""
     name = "kube-scheduler"
     flags = [f"--config={layout.config('scheduler.yaml')}", f"--secure-port={layout.ports.scheduler}"]
     return _command(layout, name, [*flags, *_delegated(layout, name), *_gates(layout, name)])
 
 
 def controller_manager(layout: Layout) -> Command:
-    """kube-controller-manager with the controllers that pods, claims and nodes need."""
+    """Return the command of kube-controller-manager with the controllers for pods, claims and
+    nodes."""
     name = "kube-controller-manager"
     pki = layout.pki
-    # A lab on a busy machine must not lose its nodes because a heartbeat was late.
+    # A late heartbeat on a busy machine must not lose a node.
     flags = [
         f"--kubeconfig={layout.kubeconfig(name)}",
         f"--secure-port={layout.ports.controller_manager}",
@@ -183,7 +190,7 @@ def controller_manager(layout: Layout) -> Command:
 
 
 def kwok(layout: Layout) -> Command:
-    """kwok, which plays the kubelets of all nodes but those that have one."""
+    """Return the command of kwok, which simulates the kubelets of nodes without one."""
     some, every = f"--manage-nodes-with-label-selector=!{REAL_NODE_LABEL}", "--manage-all-nodes=true"
     flags = [
         f"--kubeconfig={layout.kubeconfig('kwok')}",
@@ -192,12 +199,15 @@ def kwok(layout: Layout) -> Command:
         "--node-lease-duration-seconds=40",
         "--cidr=10.64.0.1/10",
     ]
-    # kwok reads a configuration from the home folder as well; the lab's must be the only one.
+    # kwok also reads a configuration in the home folder, so set another home.
     return Command("kwok", (str(layout.binaries["kwok"]), *flags), {"HOME": str(layout.state_dir)})
 
 
 def scheduler_configuration(layout: Layout, binding_timeout: float | None) -> dict[str, Any]:
-    """KubeSchedulerConfiguration; `binding_timeout`: seconds that a pod waits for its devices (1.35+)."""
+    """Return a KubeSchedulerConfiguration.
+
+    `binding_timeout` is how many seconds a pod waits for its devices (1.35 and later).
+    """
     document: dict[str, Any] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kubeconfig files: one per user of the lab's API server, self-contained so that they can be copied."""
+"""Write kubeconfig files, one per user of the lab's API server, self-contained so that they can be
+copied."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ansible_collections.composable.infra.lab.control_plane.certificates import 
 
 
 def client_user(pair: Pair) -> dict[str, str]:
-    """The `user` entry for a client certificate."""
+    """Return the `user` entry for a client certificate."""
     return {
         "client-certificate-data": _encoded(pair.certificate),
         "client-key-data": _encoded(pair.key),
@@ -25,7 +26,7 @@ def client_user(pair: Pair) -> dict[str, str]:
 
 
 def token_user(token: str) -> dict[str, str]:
-    """The `user` entry for a bearer token."""
+    """Return the `user` entry for a bearer token."""
     return {"token": token}
 
 
@@ -38,7 +39,7 @@ def write_kubeconfig(
     cluster: str = "lab",
     namespace: str = "default",
 ) -> Path:
-    """Write a kubeconfig for one user (context `name@cluster`), readable by its owner only."""
+    """Write a kubeconfig for one user (context `name@cluster`) that only its owner can read."""
     document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",

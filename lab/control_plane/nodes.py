@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's Node objects: what a kubelet would register, with the fabric's machine as the provider's id."""
+"""Make the lab's Node objects like a kubelet would, with the fabric's machine in the providerID."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": 
 
 
 def node_object(name: str, kubelet_version: str) -> dict[str, Any]:
-    """A Node that is ready from the start; kwok keeps it so."""
+    """Return a Node that is ready from the start. kwok keeps it ready."""
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -67,7 +67,8 @@ def create_nodes(api: Api, names: list[str], version: str) -> None:
 
 
 def all_ready(api: Api, count: int) -> bool:
-    """Return True when `count` nodes are ready and kwok acts as their kubelets. NotYet says what is missing."""
+    """Return True if `count` nodes are ready and kwok acts as their kubelets. Raise NotYet
+    before."""
     listed = api.get("/api/v1/nodes?resourceVersion=0")["items"]
     found = sum(is_ready(node) for node in listed)
     if found < count:
@@ -78,7 +79,7 @@ def all_ready(api: Api, count: int) -> bool:
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """Whether a node is Ready and no taint keeps pods away."""
+    """Return whether a node is Ready and no taint keeps pods away."""
     return nodes.ready(node) and not node.get("spec", {}).get("taints")
 
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the API server of a lab holds after its start, and the way back to it.
+"""Record the objects of a lab's API server after its start, and restore them later.
 
-A start of a control plane costs five seconds of processor time, a way back half a second. So tests share a lab and put
-it back for each other. Objects that came are deleted with grace period 0 and without their finalizers, objects that
-were changed are written as they were, and objects that are missing are created again.
+A start of a control plane costs 5 s of processor time, a restore 0.5 s. So tests share a lab and
+restore it for each other. New objects are deleted with grace period 0 and without their finalizers.
+Changed objects are written back, and missing objects are created again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EVENTS = "/api/v1/events"
 ACCOUNTS, CONFIG_MAPS = "/api/v1/serviceaccounts", "/api/v1/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/leases"
-# The API server writes what it knows of its own services.
+# The API server writes these for its own services.
 _SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 # The same objects as those of the group "".
 _TWICE = "/apis/events.k8s.io/v1/events"
@@ -38,7 +38,8 @@ _NOW = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "p
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One resource of the API: path of its group and version, plural name, whether it has namespaces."""
+    """A resource of the API: path of its group and version, plural name, whether it has
+    namespaces."""
 
     root: str
     plural: str
@@ -46,27 +47,29 @@ class _Kind:
 
     @property
     def path(self) -> str:
-        """URL path of all its objects."""
+        """Return the URL path of all its objects."""
         return f"{self.root}/{self.plural}"
 
     def of(self, namespace: str, name: str) -> str:
-        """URL path of one object."""
+        """Return the URL path of one object."""
         scope = f"/namespaces/{namespace}" if self.namespaced else ""
         return f"{self.root}{scope}/{self.plural}/{name}"
 
 
 class Snapshot:
-    """All objects of a lab at one moment, without its Nodes: whoever puts a lab back makes Nodes of their own."""
+    """All objects of a lab at one moment, without its Nodes. The caller of a restore makes new
+    Nodes."""
 
     def __init__(self, api: Api) -> None:
-        """Read the objects. LabError when the API server does not answer."""
+        """Read the objects. Raise LabError if the API server does not answer."""
         self._api = api
         self._objects = {key: obj for key, obj, _kind in self._read()}
 
     def restore(self) -> None:
-        """Bring the API server back to the snapshot. LabError names what would not go.
+        """Restore the snapshot in the API server. Raise LabError with the objects that could not be
+        removed.
 
-        The processes that write objects of their own (controllers, agents, the hardware) must have been stopped.
+        First stop the processes that write objects (controllers, agents, hardware).
         """
         left: list[str] = []
         for _round in range(_ROUNDS):
@@ -76,19 +79,19 @@ class Snapshot:
         raise LabError(f"the lab could not be put back: {', '.join(left[:5])} stayed as they are")
 
     def objects(self) -> dict[str, list[Json]]:
-        """The objects by the URL path of their kind, as the API server had them."""
+        """Return the recorded objects by the URL path of their kind."""
         found: dict[str, list[Json]] = {}
         for (path, _namespace, _name), obj in self._objects.items():
             found.setdefault(path, []).append(obj)
         return found
 
     def _round(self) -> list[str]:
-        """Undo what differs now. Return what differed, which the next round judges again."""
+        """Undo the current differences. Return what differed, for the next round to check again."""
         found = {key: (obj, kind) for key, obj, kind in self._read()}
         differing = []
         for namespace in {key[1] for key in found if key[0] == EVENTS}:
             self._try("DELETE", f"/api/v1/namespaces/{namespace}/events", {})
-        # Definitions go last: with them the API server would remove their objects, and wait for finalizers.
+        # Delete CRDs last. With a CRD the API server removes its objects and waits for finalizers.
         for key, (obj, kind) in sorted(found.items(), key=lambda each: each[0][0] == DEFINITIONS):
             if self._left_alone(key):
                 continue
@@ -105,7 +108,7 @@ class Snapshot:
         return differing
 
     def _left_alone(self, key: _Key) -> bool:
-        """Whether components write the object by themselves, at any time."""
+        """Return whether components may write the object at any time."""
         path, namespace, name = key
         if path in (EVENTS, _SERVICES) or (path == LEASES and namespace.startswith("kube-")):
             return True
@@ -162,7 +165,7 @@ class Snapshot:
         self._try("POST", scope, _without_history(self._objects[key]))
 
     def _try(self, method: str, path: str, body: Json, content: str = "application/json") -> None:
-        """Ask once. What is gone, changed in between or refused is judged in the next round."""
+        """Send one request. The next round checks objects that are gone, changed or refused."""
         try:
             self._api.request(method, path, body, content)
         except ApiRefusal as error:
@@ -171,7 +174,7 @@ class Snapshot:
 
 
 def _content(obj: Json) -> str:
-    """What makes two versions of an object equal: all but its history and its status."""
+    """Return the content to compare, without history and status."""
     return json.dumps({**_without_history(obj), "status": None}, sort_keys=True)
 
 

@@ -1,4 +1,5 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole system on one machine: lab, emulated CDI Manager, and one of the front doors. Used by demo, tests, bench."""
+"""A whole system on one machine for demo, tests and bench: lab, emulated CDI Manager and a front
+door."""

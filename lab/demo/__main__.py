@@ -32,7 +32,7 @@ HOLD = 3.0
 
 
 class Demo:
-    """One run; every step is a condition that is waited for, with a limit."""
+    """A run of the demo. Every step waits for a condition, with a limit."""
 
     def __init__(self, front_door: str, mode: str, fabric_seconds: float, kubernetes: str = DEFAULT_SERIES,
                  feature_gates: bool = True, *, real: bool = False,
@@ -48,11 +48,11 @@ class Demo:
         self.failed, self.page, self.svg = False, "", svg
 
     def say(self, who: str, what: str) -> None:
-        """One line with the time since the start."""
+        """Print a line with the time since the start."""
         print(f"{time.monotonic() - self.began:6.2f} s  {who:<10} {what}", flush=True)
 
     def run(self, keep: bool) -> int:
-        """The exit status: 0 when every pod ran and the GPU went back."""
+        """Run the demo. Return 0 if every pod ran and the GPU was returned."""
         with Stage(self.options, say=lambda line: self.say("lab", line)) as stage:
             nodes = f"{len(stage.lab.nodes)} nodes"
             if self.real:
@@ -124,28 +124,29 @@ class Demo:
         self.say("user", "deletes pod train")
         stage.delete_pod("train")
         if self.front_door == "playbook":
-            self._play(stage)  # a run that sees the device idle begins its hold time, a later one returns it
+            self._play(stage)  # the first run begins the hold time, the second returns it
             self._expect("idle for the hold time", self._hold_over, HOLD + 2)
             self._play(stage)
         self._expect("its GPU is back in the pool", lambda: free(stage) == 1, 30)
-        # between runs of the playbook no pod is held: all have gone the pool's way already
+        # no pod stays gated between runs of the playbook, so all pods took pool devices
         if self.mode == "direct" and self.front_door != "playbook":
             self._at_once(stage, timeline)
         if self.mode == "gated" and stage.pooled and self.front_door != "playbook":
             self._other_way(stage, timeline)
 
     def _other_way(self, stage: Stage, timeline: Timeline) -> None:
-        """One pod without the gate, so that the table shows both handovers."""
+        """Create a pod without the gate, so that the table shows both handovers."""
         self.say("user", f"creates pod {OTHER} with the label composable.infra/gated=false: it takes the pool's way")
         stage.pod(OTHER, A100, gated=False)
         ran = timeline.wait(lambda: timeline.running(OTHER), 60)
         self._expect(f"pod {OTHER} runs", lambda: ran, 0)
 
     def _at_once(self, stage: Stage, timeline: Timeline) -> None:
-        """One pod for a device that is attached and idle: it needs no attach, and the scheduler waits for nothing."""
+        """Create a pod for an idle attached device. It needs no attach, and the scheduler waits for
+        nothing."""
         node = timeline.claims["infer"].node
         stage.delete_pod("infer")
-        # The pool shows for a moment longer what claim infer kept of it, and the scheduler may take that.
+        # The pool still shows devices of claim infer for a moment, and the scheduler may take them.
         self._expect(f"the device of pod infer is idle on {node}",
                      lambda: local(stage, node) == 1 and not in_pools(stage, H100), 30)
         self.say("user", f"creates pod {AGAIN}, which asks for 1 x {H100}")
@@ -154,7 +155,7 @@ class Demo:
         self._expect(f"pod {AGAIN} runs", lambda: ran, 0)
 
     def _show_containers(self, stage: Stage) -> None:
-        """What each container says about itself: those that ask for devices, and those beside them."""
+        """Print the output of each container, with and without devices."""
         for name in PODS:
             for container in (WORK, BESIDE):
                 said = stage.first_line(name, container)
@@ -197,29 +198,29 @@ class Demo:
 
 
 def pools(stage: Stage) -> list[str]:
-    """Names of published pools."""
+    """Return the names of published pools."""
     return [s["spec"]["pool"]["name"] for s in stage.client.list(SLICES).items if not s["spec"].get("nodeName")]
 
 
 def local(stage: Stage, node: str) -> int:
-    """Devices that a node's own slices show."""
+    """Return the number of devices in a node's own slices."""
     return sum(len(s["spec"].get("devices") or ()) for s in stage.client.list(SLICES).items
                if s["spec"].get("nodeName") == node)
 
 
 def in_pools(stage: Stage, model: str) -> int:
-    """Devices of a model that its pools show."""
+    """Return the number of a model's devices in its pools."""
     return sum(len(s["spec"].get("devices") or ()) for s in stage.client.list(SLICES).items
                if not s["spec"].get("nodeName") and s["spec"]["pool"]["name"].startswith(model.lower()))
 
 
 def free(stage: Stage) -> int:
-    """Free devices at the emulated manager."""
+    """Return the number of free devices at the emulated CDI Manager."""
     return sum(d["state"] == "free" for d in stage.emulator.state()["devices"])
 
 
 def check(args: argparse.Namespace) -> None:
-    """LabError when the options do not go together."""
+    """Raise LabError for options that cannot be combined."""
     if args.mode == autoscale.MODE:
         check_autoscale(args)
     if args.nodes == "simulated":
@@ -232,7 +233,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def check_autoscale(args: argparse.Namespace) -> None:
-    """LabError for options that the mode autoscale does not know."""
+    """Raise LabError for options that the mode autoscale does not support."""
     for option, value, allowed in (("--door", args.front_door, "controller"), ("--nodes", args.nodes, "simulated")):
         if value != allowed:
             raise LabError(f"{option} {value} is not usable with --mode {autoscale.MODE}: it must be {allowed}")
@@ -242,7 +243,7 @@ def check_autoscale(args: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Command line."""
+    """Run the command line."""
     it = argparse.ArgumentParser(prog="demo", description=__doc__)
     it.add_argument("--front-door", "--door", dest="front_door", choices=("controller", "rulebook", "playbook"),
                     default="controller", help="which front door does the work (default: %(default)s)")

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make demo MODE=autoscale``: Cluster Autoscaler asks for a node, gets devices, and gives back what nobody needs.
+"""``make demo MODE=autoscale``: Cluster Autoscaler requests a node, gets devices, and returns
+unused ones.
 
-Its program runs where ``CLUSTER_AUTOSCALER`` names it, otherwise a stand-in asks as it would (``lab/autoscaling``).
+The real program runs if ``CLUSTER_AUTOSCALER`` names it, otherwise a stand-in
+(``lab/autoscaling``).
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 Json = dict[str, t.Any]
 MODE = "autoscale"
 DEVICES = {A100: 3}
-# An idle device would stay for so long: what returns it is that Cluster Autoscaler does not need the node.
+# Hold time of idle devices. They are returned earlier because Cluster Autoscaler does not need the
+# node.
 HOLD = 600.0
 ASKED = {"train": 1, "big": 2}
 UNNEEDED = 5.0
-# Limits for hangs. The real program waits before it takes a node down; a stand-in has no such delays.
+# Limits for hangs. The real program waits before it removes a node, the stand-in does not.
 RUN_SECONDS, SCALE_DOWN_SECONDS, REAL_SCALE_DOWN_SECONDS = 90.0, 90.0, 240.0
 _LINE = re.compile(r"^(\S+) (?:INFO|WARNING) +((?:AttachDecided|NodesOrdered|NodesNotOrdered|ScaleUp\w+|"
                    r"ScaleDownDecided|IdleDevicesReturn|NodeRemoved|NodeNotRemoved|NodeGroup\w+ refused).*)$")
@@ -39,7 +42,8 @@ _DECIDED = re.compile(r"AttachDecided pod default/([^:]+):")
 
 
 def body(name: str, count: int) -> Json:
-    """A pod that asks by the extended resource: Cluster Autoscaler sees no devices in a template."""
+    """Return a pod that requests the extended resource, because Cluster Autoscaler sees no devices
+    in templates."""
     container = {"name": WORK, "image": "example.invalid/work:1",
                  "resources": {"limits": {processes.RESOURCE: str(count)}}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
@@ -47,15 +51,15 @@ def body(name: str, count: int) -> Json:
 
 
 def told(text: str) -> Iterator[tuple[str, str]]:
-    """(time, what) of each line of the provider's log that says what was decided or done."""
+    """Yield (time, text) of each line of the provider's log with a decision or an action."""
     return ((found[1], found[2]) for line in text.splitlines() if (found := _LINE.match(line)))
 
 
 class Autoscaled:
-    """Scaler and operator without a publisher, so that there are no pools; the provider; and who asks it.
+    """Scaler and operator without a publisher, the provider, and its caller. There are no pools.
 
-    ``say(who, what)`` gets what the provider decides; ``timeline`` when that was, for each pod. ``page``: where the
-    controller shows the fabric.
+    ``say(who, what)`` receives the decisions of the provider, and ``timeline`` their times for each
+    pod. ``page`` is the address of the controller's page.
     """
 
     name = "provider"
@@ -106,7 +110,8 @@ class Autoscaled:
         self._said = len(lines)
 
     def flow(self, expect: Callable[[str, Callable[[], bool], float], None], free: Callable[[], int]) -> None:
-        """Cases 1 and 3 of docs/autoscaling.md; ``free()``: free devices of the fabric."""
+        """Run cases 1 and 3 of docs/autoscaling.md. ``free()`` returns the free devices of the
+        fabric."""
         for name, count in ASKED.items():
             self._say("user", f"creates pod {name}, which asks for {count} x {processes.RESOURCE}")
             self._stage.client.create(PODS, body(name, count))
@@ -125,11 +130,11 @@ class Autoscaled:
         return notes.get(SCALE_DOWN_DISABLED) == "true" and not node["spec"].get("unschedulable")
 
     def text(self) -> str:
-        """The logs of all, one after the other."""
+        """Return the logs of all parts."""
         return "\n".join(f"{part.name}:\n{part.text()[-3000:]}" for part in self._parts)
 
     def stop(self) -> None:
-        """End all, who asks first."""
+        """Stop all parts, the caller of the provider first."""
         self._stopped.set()
         if self._following.is_alive():
             self._following.join(10)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the demo says of devices while they come up: one line for each device, with the pod that it is for.
+"""Lines of the demo about devices that come up: one line for each device, with the pod that it is
+for.
 
-Each step of a node is a line with ``VERBOSE=1`` only: four devices make 24 of them.
+Only ``VERBOSE=1`` prints a line for each step on a node, 24 lines for four devices.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ def short(text: str) -> str:
 
 
 class DeviceLines:
-    """Remembers what was said, so that a step that a node writes twice is one line. Not thread-safe."""
+    """Remembers its lines, so that a step that a node writes twice is one line. Not thread-safe."""
 
     def __init__(self, *, verbose: bool = False) -> None:
         self._verbose = verbose
         self._said: set[tuple[str, str]] = set()
 
     def of(self, raw: Json, found: evidence.Evidence) -> Iterator[tuple[str, str]]:
-        """Yield (who, what) for what is new about a device.
+        """Yield (who, what) for each new fact about a device.
 
-        ``raw``: its ComposableResource. ``found``: what the node wrote about it. ``who`` is the claim that the device
-        is attached for, else the node.
+        ``raw`` is its ComposableResource, and ``found`` the evidence from the node. ``who`` is the
+        claim that the device is attached for, or else the node.
         """
         name, node, claim = raw["metadata"]["name"], raw["spec"]["target_node"], read_claim(raw)
         who = claim.key.partition("/")[2] if claim else node

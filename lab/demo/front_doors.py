@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The three front doors as processes: each does the same work, started as a user would start it."""
+"""Run the three front doors as processes, as a user would start them. Each does the same work."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from pathlib import Path
 from ansible_collections.composable.infra.lab.demo.stage import Stage
 
 PACKAGE = "ansible_collections.composable.infra"
-# A limit for hangs, not for speed: a killed leader's Lease alone lasts 15 s, and machines can be slow.
+# A limit for hangs. The Lease of a killed leader alone lasts 15 s, and machines can be slow.
 PATIENCE = 90.0
 PAGE = "the page is at "
 INVENTORY = "localhost ansible_connection=local ansible_python_interpreter={python}\n"
 
 
 def collections_root() -> Path:
-    """Folder that holds ansible_collections/composable/infra as it was imported."""
+    """Return the folder of the imported ansible_collections/composable/infra."""
     return Path(__file__).absolute().parents[5]
 
 
 def environment(stage: Stage) -> dict[str, str]:
-    """Environment in which Ansible finds this collection and nothing of the user's."""
+    """Return the environment in which Ansible finds this collection and no settings of the user."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "COMPOSABLE_", "K8S_AUTH_"))}
     env |= {"ANSIBLE_COLLECTIONS_PATH": str(collections_root()), "ANSIBLE_HOME": str(stage.folder / "ansible"),
-            # Otherwise in the home of the user by /etc/passwd, which need not be that of the environment.
+            # Otherwise Ansible uses the home folder in /etc/passwd, which may differ from the
+            # environment.
             "ANSIBLE_ASYNC_DIR": str(stage.folder / "ansible" / "async"),
             "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "true",
             "PYTHONPATH": str(collections_root()), "PATH": f"{Path(sys.executable).parent}:{env.get('PATH', '')}"}
@@ -40,7 +41,7 @@ def environment(stage: Stage) -> dict[str, str]:
 
 
 class Process:
-    """A started process with its log; stopped by its own process group."""
+    """A process with its log, stopped by its own process group."""
 
     def __init__(self, name: str, command: list[str], stage: Stage, **env: str) -> None:
         self.name, self.log_path = name, stage.folder / f"{name}.log"
@@ -51,7 +52,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Process id, also of the group."""
+        """Return the ID of the process and of its group."""
         return self.process.pid
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -59,21 +60,21 @@ class Process:
                                 env=self._environment, cwd=self._folder, start_new_session=True)
 
     def start_again_if_ended(self) -> None:
-        """Start the process again, with the same log, if it has ended: what a Deployment does for a controller."""
+        """Start the process again with the same log if it has ended, as a Deployment does."""
         if self.process.poll() is not None:
             self.process = self._start()
 
     def text(self) -> str:
-        """The log of this process so far; an earlier one of the same name may have written to the file, too."""
+        """Return the log of this process. Skip the text of an earlier process in the same file."""
         return self.log_path.read_bytes()[self._begin:].decode("utf-8", errors="replace")
 
     def kill(self) -> None:
-        """SIGKILL to the whole group: nothing gets a chance to clean up."""
+        """Send SIGKILL to the whole group, so that nothing can clean up."""
         self._signal(signal.SIGKILL)
         self.process.wait(10)
 
     def stop(self, patience: float = 10.0) -> int:
-        """SIGTERM, then SIGKILL when it does not end in time; the exit status."""
+        """Send SIGTERM, then SIGKILL after ``patience`` seconds. Return the exit status."""
         if self.process.poll() is None:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -87,7 +88,8 @@ class Process:
             os.killpg(self.pid, number)
 
     def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
-        """Wait until the log holds a text; RuntimeError with the log's end when it does not come."""
+        """Wait until the log has a text. Raise RuntimeError with the end of the log if it does not
+        appear."""
         deadline = time.monotonic() + seconds
         while text not in self.text():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -101,13 +103,13 @@ class Process:
 
 
 def controller_command(stage: Stage, *args: str) -> list[str]:
-    """How a controller with the shipped RBAC is started, on a free port."""
+    """Return the command of a controller with the shipped RBAC, on a free port."""
     return [sys.executable, "-m", f"{PACKAGE}.controller", "--config", str(stage.config_path),
             "--kubeconfig", str(stage.kubeconfig), "--listen", "127.0.0.1:0", *args]
 
 
 def controller(stage: Stage, *args: str) -> Process:
-    """The controller with the shipped RBAC, leading."""
+    """Start the controller with the shipped RBAC, and return when it leads."""
     process = Process("controller", controller_command(stage, *args), stage)
     try:
         process.wait_for("leading as")
@@ -118,13 +120,13 @@ def controller(stage: Stage, *args: str) -> Process:
 
 
 def page_address(controller_: Process) -> str:
-    """Where a controller with the option --ui shows its page."""
+    """Return the address of the page of a controller with the option --ui."""
     controller_.wait_for(PAGE)
     return controller_.text().partition(PAGE)[2].split()[0]
 
 
 def rulebook(stage: Stage, retry: float = 10.0) -> Process:
-    """ansible-rulebook with the shipped rulebook."""
+    """Start ansible-rulebook with the shipped rulebook."""
     inventory = stage.folder / "inventory"
     inventory.write_text(INVENTORY.format(python=sys.executable), encoding="utf-8")
     variables = stage.folder / "rulebook-vars.yml"
@@ -136,7 +138,7 @@ def rulebook(stage: Stage, retry: float = 10.0) -> Process:
 
 
 def playbook(stage: Stage, *args: str, name: str = "attach") -> Process:
-    """ansible-playbook with a shipped playbook."""
+    """Start ansible-playbook with a shipped playbook."""
     command = [str(Path(sys.executable).parent / "ansible-playbook"), f"composable.infra.{name}", "-v",
                "-e", f"config_path={stage.config_path}", "-e", f"kubeconfig={stage.kubeconfig}", *args]
     return Process("playbook", command, stage)

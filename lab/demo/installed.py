@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real nodes: the role `controllers` makes a Deployment of the controllers and a DaemonSet of the node agents.
+"""Real nodes: the role `controllers` creates a Deployment of the controllers and a DaemonSet of
+node agents.
 
 The role runs as on any cluster. Only the image is a stand-in, see `lab/real_nodes/python_image.py`.
 """
@@ -28,35 +29,37 @@ _SECONDS = 120
 
 
 class Installed:
-    """What the role has installed; it ends with the lab."""
+    """The installation by the role. It ends with the lab."""
 
     name = "controller"
 
     def __init__(self, stage: Stage, *components: str, **variables: t.Any) -> None:
-        """Run the role and wait until all pods are ready. LabError with what the role said where it fails.
+        """Run the role and wait until all pods are ready. Raise LabError with the output of the
+        role.
 
-        ``variables``: further ones of the role.
+        ``variables`` are further variables of the role.
         """
         self._api = stage.lab.api
         self.output = _run_role(stage, components, variables)
 
     def pods(self, component: str) -> list[Json]:
-        """The running pods of CONTROLLERS or AGENTS, as the API server has them."""
+        """Return the running pods of CONTROLLERS or AGENTS from the API server."""
         found = self._api.get(f"{PODS}?labelSelector=app.kubernetes.io/component%3D{component}")["items"]
         return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
     def text(self) -> str:
-        """The logs of all pods of the controllers and agents."""
+        """Return the logs of all pods of the controllers and agents."""
         pods = [pod["metadata"]["name"] for component in (CONTROLLERS, AGENTS) for pod in self.pods(component)]
         return "\n".join(f"==> {name} <==\n{self._api.get(f'{PODS}/{name}/log')}" for name in pods)
 
     def stop(self) -> int:
-        """Nothing to do: the nodes end with the lab."""
+        """Do nothing, because the nodes end with the lab."""
         return 0
 
 
 def role_variables(stage: Stage) -> Json:
-    """Variables of the role for this stage: its configuration, and the programs of this Python."""
+    """Return the variables of the role for this stage: its configuration, and the programs of this
+    Python."""
     config = stage.config()
     fabric = dict(config["fabric"])
     secret = {key: fabric.pop(key) for key in _SECRET if key in fabric}
@@ -83,7 +86,7 @@ def _run_role(stage: Stage, components: t.Sequence[str], more: Json) -> str:
              "roles": [{"role": "composable.infra.controllers"}]}]
     book, given = stage.folder / "install.json", stage.folder / "install-variables.json"
     book.write_text(json.dumps(play), encoding="utf-8")
-    # It holds the credentials.
+    # The file has the credentials.
     given.touch(0o600)
     given.write_text(json.dumps(variables), encoding="utf-8")
     command = [str(Path(sys.executable).parent / "ansible-playbook"), str(book), "-e", f"@{given}"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The end of the demo as a picture: in the terminal, and as SVG in a file."""
+"""Draw the result of the demo, in the terminal and as SVG in a file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 
 
 def timeline(times: ClaimTimes) -> Timeline:
-    """What was seen of a claim from outside, as its hops; those whose moments were not seen are left out."""
+    """Return the timeline of a claim as seen from outside. Omit steps without observed times."""
     return Timeline(times.name, times.name, times.node, times.created or 0.0, tuple(_spans(times)))
 
 
 def _spans(times: ClaimTimes) -> Iterator[Span]:
-    """The hops of a claim. One that keeps its device (direct) has no other allocation, and a slice shows the device
-    only when the claim is over: the node's part ends with the condition."""
+    """Yield the steps of a claim.
+
+    A direct claim keeps its device and is not allocated again. A slice shows the device only after
+    the claim has ended, so the node's part ends with the condition.
+    """
     gated = times.opened is not None and times.allocated is None
     first = times.called or (times.created if gated else times.allocated)
     told = times.visible if times.called else times.opened if gated else times.condition
@@ -43,7 +46,8 @@ def _spans(times: ClaimTimes) -> Iterator[Span]:
 
 
 def show(claims: Sequence[ClaimTimes], svg: Path | None) -> None:
-    """Print the picture, as wide as the terminal and in colour there; write it as SVG where a file is named."""
+    """Print the picture, as wide as the terminal and in color there. Write SVG if a file is
+    named."""
     timelines = [timeline(each) for each in claims]
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if text := timelines_text(timelines, shutil.get_terminal_size((100, 24)).columns, colour=colour):

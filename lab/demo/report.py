@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way of each claim as a table that people read: a column for each pod, a row for each step, as in the picture."""
+"""Print the steps of each claim as a table: a column for each pod, a row for each step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """``share``: who is waited for. ``rare``: it has no row where no claim took it. ``detail``: only for who asks."""
+    """A row of the table.
+
+    ``share`` is the part of the system that the step waits for. A ``rare`` step has a row only if a
+    claim took it. A ``detail`` is only for verbose output.
+    """
 
     words: str
     share: str
@@ -62,7 +66,7 @@ NOTE: t.Final = ("Seconds since the claim was created. A row's sign says who was
 
 
 def table(claims: Iterable[ClaimTimes], *, verbose: bool = False) -> str:
-    """Return the table, with what it shows below it. ``verbose``: with the steps on the node."""
+    """Return the table with a note below. With ``verbose``, add the steps on the node."""
     shown = list(claims)
     rows = [(f"  {HEAD}", [claim.name for claim in shown]), ("  node", [claim.node for claim in shown]),
             ("  way", [_way(claim) for claim in shown])]
@@ -78,7 +82,11 @@ def table(claims: Iterable[ClaimTimes], *, verbose: bool = False) -> str:
 
 
 def _way(claim: ClaimTimes) -> str:
-    """Its handover; ``autoscaler``: Cluster Autoscaler asked; ``idle device``: it got one that was there already."""
+    """Return the handover of a claim.
+
+    It is ``autoscaler`` if Cluster Autoscaler made the request, or ``idle device`` if one was
+    there.
+    """
     if claim.called:
         return "autoscaler"
     if claim.allocated is None:

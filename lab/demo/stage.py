@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lab and emulator with a configuration that fits both, and the pods that people would create on it."""
+"""Lab and emulator with a matching configuration, and the pods that users would create on them."""
 
 from __future__ import annotations
 
@@ -37,17 +37,20 @@ A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """``devices`` per model in all; attach, detach, announce and hold in seconds; ``announce``: how long a start of the
-    vendor's DRA plugin takes; ``announce_patience``: how long the agents wait until a plugin shows a device; meanwhile
-    they start it again. ``hands``: as the setting node_hands; with agent, a node agent runs for each node.
-    ``spare_machines``: machines of the fabric that are no nodes. ``real_nodes``: nodes with a kubelet of their own;
-    their agents run as a DaemonSet, see ``installed.py``, and their pods have a second container without devices.
+    """Options of a stage. All times are in seconds.
 
-    ``managers``: CDI Managers that the emulator stands for, all over the same devices; the first one is used, until
-    ``use`` says otherwise. ``handover`` gated: pods of the default namespace are held by the admission policy, or by
-    their template where the release does not serve it. ``driver``: that of the vendor's plugin, or the node agents'
-    own, in the place of the vendor's plugin; always their own with the handover direct. ``other_drivers``: of all
-    models besides. ``gangs``: the scheduler knows PodGroups. ``capacity``: of each device, in the pools.
+    ``devices`` is the total per model. ``announce`` is how long a start of the vendor's DRA plugin
+    takes. ``announce_patience`` is how long the agents wait until a plugin shows a device.
+    Meanwhile they restart the plugin. ``hands`` is like the setting node_hands. With ``agent``, a
+    node agent runs for each node. ``spare_machines`` are machines of the fabric that are no nodes.
+    ``real_nodes`` is the number of nodes with their own kubelet. Their agents run as a DaemonSet,
+    see ``installed.py``, and their pods have a second container without devices. ``managers`` are
+    CDI Managers of the emulator over the same devices. The first one is used until ``use`` is
+    called. With ``handover`` gated, the admission policy gates pods of the default namespace, or
+    their template does if the release does not serve the policy. ``driver`` is the vendor's driver,
+    or the node agents' own driver in its place. The handover direct always uses their own.
+    ``other_drivers`` are further drivers of all models. With ``gangs``, the scheduler knows
+    PodGroups. ``capacity`` is that of each device in the pools.
     """
 
     nodes: int = 2
@@ -78,22 +81,22 @@ class StageOptions:
 
 
 def lab_options(options: StageOptions) -> LabOptions:
-    """What a stage asks of its lab."""
+    """Return the options of the lab for a stage."""
     return LabOptions(nodes=options.nodes, real_nodes=options.real_nodes, plugin_start=options.announce,
                       kubernetes=options.kubernetes, binding_timeout=options.binding_timeout, audit=options.audit,
                       feature_gates=options.feature_gates, gangs=options.gangs)
 
 
 def device_name(model: str) -> str:
-    """The k8s-device-name of a model, for example nvidia-a100-pcie-40gb."""
+    """Return the ``k8s-device-name`` of a model, for example nvidia-a100-pcie-40gb."""
     return model.lower().replace(" ", "-")
 
 
 class Stage:
-    """Everything started; a context manager that leaves nothing behind.
+    """All running parts, as a context manager that removes everything.
 
-    ``lab``: a running lab with the nodes that the options ask for, which stays when the stage is closed. Without it the
-    stage starts one of its own.
+    ``lab`` is a running lab with the nodes of the options, which stays when the stage is closed.
+    Without it, the stage starts its own lab.
     """
 
     def __init__(self, options: StageOptions | None = None, *, say: t.Callable[[str], None] = lambda line: None,
@@ -142,7 +145,7 @@ class Stage:
         self.close()
 
     def close(self) -> None:
-        """Stop all, also after a half start."""
+        """Stop everything, even after a failed start."""
         try:
             if self._emulator is not None:
                 self._emulator.__exit__(None, None, None)
@@ -152,12 +155,13 @@ class Stage:
             self._folder.cleanup()
 
     def use(self, manager: str) -> None:
-        """Have front doors that start from now on talk to this CDI Manager."""
+        """Let front doors that start from now on use this CDI Manager."""
         self.config_path.touch(0o600)
         self.config_path.write_text(yaml.safe_dump(self.config(manager), sort_keys=False), encoding="utf-8")
 
     def config(self, manager: str = "") -> Json:
-        """The configuration that all front doors read; ``manager``: by default the first one."""
+        """Return the configuration of all front doors. Without ``manager``, use the first CDI
+        Manager."""
         o = self.options
         return {
             "device_info": [self._row(i, model) for i, model in enumerate(o.devices, start=1)],
@@ -179,35 +183,37 @@ class Stage:
                 "dra-attributes": {"type": type_, "productName": self.product(model), "uuid": ""}}
 
     def product(self, model: str) -> str:
-        """productName that the simulated nodes announce for a model."""
+        """Return the productName that the simulated nodes announce for a model."""
         return next(str(m["product_name"]) for m in self.spec["models"] if m["name"] == model)
 
     @property
     def own_driver(self) -> str:
-        """The name of the node agents as a DRA driver; empty where the devices are the vendor's plugin's."""
+        """Return the driver name of the node agents, or an empty string if the vendor's plugin has
+        the devices."""
         return self.driver if self.driver == OWN_DRIVER else ""
 
     @property
     def policed(self) -> bool:
-        """Whether the admission policy is there, which gates pods by their namespace."""
+        """Return whether the admission policy exists, which gates pods by their namespace."""
         return bool(gate_documents(find_release(self.options.kubernetes)))
 
     @property
     def pooled(self) -> bool:
-        """Whether pools can be published: the release keeps binding conditions, by itself or by a feature gate."""
+        """Return whether pools can be published, because the release keeps binding conditions."""
         return self.options.feature_gates or self.policed
 
     def pod(self, name: str, model: str, count: int = 1, node: str | None = None, *, gated: bool = True,
             by_template: bool = False) -> None:
         """Create a claim and a pod of the same name that uses it.
 
-        ``gated`` False: it opts out; ``by_template``: it has the gate itself, whether or not the policy would give it.
+        With ``gated`` False, the pod opts out. With ``by_template``, it has the gate itself,
+        whatever the policy does.
         """
         self.claim(name, model, count)
         self.pod_only(name, node, gated=gated, by_template=by_template)
 
     def pod_only(self, name: str, node: str | None = None, *, gated: bool = True, by_template: bool = False) -> None:
-        """Create a pod that uses the claim of its name, which is there already; else as `pod`."""
+        """Create a pod that uses the existing claim of its name, with options like `pod`."""
         body = real_pod_body(name, node) if self.options.real_nodes else pod_body(name, node)
         if self.gated and not gated:
             body["metadata"]["labels"] = {pods.OPT: "false"}
@@ -216,7 +222,7 @@ class Stage:
         self.client.create(PODS, body)
 
     def claim(self, name: str, model: str, count: int = 1, *, local: bool = False) -> None:
-        """Create a claim; ``local``: only for a device that a node shows itself."""
+        """Create a claim. With ``local``, it accepts only a device of a node."""
         cel = f'device.attributes["{self.driver}"].productName == "{self.product(model)}"'
         if local:
             cel += f' && device.attributes["{self.driver}"].uuid != ""'
@@ -227,27 +233,32 @@ class Stage:
                                     "spec": {"devices": {"requests": [request]}}})
 
     def printed(self, pod: str, container: str = WORK) -> str:
-        """What a container on a real node has printed so far, through API server and kubelet; "" before it runs."""
+        """Return the output of a container on a real node, or "" before it runs.
+
+        It is read through API server and kubelet.
+        """
         try:
             return str(self.lab.api.get(f"/api/v1/namespaces/default/pods/{pod}/log?container={container}"))
         except ApiRefusal:
             return ""
 
     def first_line(self, pod: str, container: str = WORK, seconds: float = 10.0) -> str:
-        """The first line that a container on a real node prints; "" when it prints none within ``seconds``."""
+        """Return the first line of a container on a real node, or "" after ``seconds`` without
+        one."""
         deadline = time.monotonic() + seconds
         while "\n" not in (text := self.printed(pod, container)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return text.partition("\n")[0]
 
     def delete_pod(self, name: str) -> None:
-        """End a pod; its claim goes with it."""
+        """Delete a pod and its claim."""
         self.client.delete(PODS, name, namespace="default")
         self.client.delete(CLAIMS, name, namespace="default")
 
 
 def pod_body(name: str, node: str | None) -> Json:
-    """A pod with one container that uses the claim of the pod's name; ``node`` pins it by node selector."""
+    """Return a pod with one container that uses the claim of the pod's name. ``node`` sets a node
+    selector."""
     spec: Json = {"containers": [{"name": WORK, "image": "example.invalid/work:1",
                                   "resources": {"claims": [{"name": "gpu"}]}}],
                   "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
@@ -258,11 +269,12 @@ def pod_body(name: str, node: str | None) -> Json:
 
 
 def real_pod_body(name: str, node: str | None) -> Json:
-    """The same for a real node: the container says which devices it was given, and so does one beside it, without."""
+    """Return such a pod for a real node, with a second container without devices. Both print their
+    devices."""
     body = pod_body(name, node)
     spec = body["spec"]
     spec["containers"][0]["image"] = WORKLOAD
     spec["containers"].append({"name": BESIDE, "image": WORKLOAD})
-    # Without a moment for the kubelet the pod's objects would go before its containers.
+    # Without a grace period the pod object would be gone before its containers.
     spec["terminationGracePeriodSeconds"] = 1
     return body

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When each thing happened to each claim, as seen from outside: watches on the API server and the emulator's log."""
+"""Record when each step of each claim happened, as seen from outside by watches and the emulator's
+log."""
 
 from __future__ import annotations
 
@@ -33,10 +34,12 @@ Json = dict[str, t.Any]
 
 @dataclass(slots=True)
 class ClaimTimes:
-    """Moments in seconds since the epoch, None while they have not come; the first of each kind, except running.
+    """Times in seconds since the epoch, or None before the event. The first event of each kind
+    counts.
 
-    ``called``: the provider of Cluster Autoscaler has chosen a node. A pod that asks by an extended resource is here by
-    its own name, with the claim that the scheduler makes for it once it has a node.
+    ``called`` is when Cluster Autoscaler's provider chose a node. A pod that requests an extended
+    resource is listed by its own name, with the claim that the scheduler makes for it once it has a
+    node.
     """
 
     name: str
@@ -65,8 +68,11 @@ class ClaimTimes:
 
 
 class Timeline:
-    """Watches from its creation to ``stop``; ``said`` is called with (claim, what) as things happen. ``verbose``: also
-    for each step of a node."""
+    """Watches until ``stop``.
+
+    ``said`` is called with (claim, what) for each event, with ``verbose`` also for each step on a
+    node.
+    """
 
     def __init__(self, stage: Stage, said: t.Callable[[str, str], None] = lambda claim, what: None, *,
                  verbose: bool = False) -> None:
@@ -93,7 +99,7 @@ class Timeline:
             reflector.stop()
 
     def wait(self, condition: t.Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition over what was seen is true."""
+        """Wait until a condition is true. Return False after ``seconds``."""
         deadline = time.monotonic() + seconds
         with self.changed:
             while not condition():
@@ -103,14 +109,15 @@ class Timeline:
         return True
 
     def running(self, *names: str) -> bool:
-        """True when the pods of all these names run."""
+        """Return whether the pods of all these names run."""
         return all((self.pods.get(n, "default") or {}).get("status", {}).get("phase") == "Running" for n in names)
 
     def _times(self, name: str) -> ClaimTimes:
         return self.claims.setdefault(name, ClaimTimes(name))
 
     def note_called(self, name: str, moment: float) -> None:
-        """The provider of Cluster Autoscaler has chosen a node for a pod; the first time counts."""
+        """Record that Cluster Autoscaler's provider has chosen a node for a pod. The first time
+        counts."""
         with self.changed:
             it = self._times(name)
             it.called = it.called or moment
@@ -143,7 +150,7 @@ class Timeline:
             it.deallocated = now
 
     def _name_kept(self, it: ClaimTimes, claim: Json) -> None:
-        """What it keeps stands on the ComposableResources, which were written before."""
+        """Read the kept pool devices from the ComposableResources, which were written before."""
         it.keys = [(r["driver"], r["pool"], r["device"]) for r in claims.binding_results(claim)] if it.ready else []
         node = claims.node(claim)
         for raw in self._resources.list() if it.ready else ():
@@ -161,7 +168,7 @@ class Timeline:
             now_shown = list(slices.uuids(item)) if kind != "DELETED" else []
             for uuid, key in slices.uuids(old) if old else ():
                 if (uuid, key) not in now_shown and self._uuid_of.get(key) == uuid:
-                    del self._uuid_of[key]  # another device may have the name next
+                    del self._uuid_of[key]  # another device may get the name next
             for uuid, key in now_shown:
                 self._uuid_of[key] = uuid
                 if uuid not in before:
@@ -173,7 +180,7 @@ class Timeline:
             self.changed.notify_all()
 
     def _resource(self, kind: str, raw: Json, old: Json | None) -> None:
-        """What the hands of a node wrote about a device on its way up."""
+        """Record the evidence of node operations on a device that comes up."""
         found = evidence.Evidence.parse(cohdi.annotation(raw, cohdi.NODE))
         if found is None or found.phase not in (evidence.PREPARING, evidence.READY):
             return
@@ -188,14 +195,15 @@ class Timeline:
             self.changed.notify_all()
 
     def _name_devices(self, it: ClaimTimes) -> None:
-        """The watch of the claims may be ahead of the slices', so UUIDs are filled in when they are known."""
+        """Fill in UUIDs when they are known, because the watch of claims may be ahead of that of
+        slices."""
         unnamed = {key[2] for key in it.keys} & set(it.devices)
         if unnamed or len(it.devices) < len(it.keys):
             it.devices = [self._uuid_of.get(key, key[2]) for key in it.keys]
 
     def _pod(self, kind: str, pod: Json, old: Json | None) -> None:
         name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
-        # The node's own pods, of its agent and the vendor's plugin, use no claim.
+        # Pods of the agent and the vendor's plugin use no claim.
         if not pod["spec"].get("resourceClaims") and not limits(pod):
             return
         with self.changed:
@@ -220,7 +228,7 @@ class Timeline:
                        f"gate removed without devices: kubectl describe pod {it.name} says why")
 
     def finish(self) -> list[ClaimTimes]:
-        """All claims with the emulator's and the slices' moments filled in, in order of creation."""
+        """Return all claims in order of creation, with the times of the emulator and the slices."""
         asked = [e for e in self._stage.emulator.log() if e["device"] and e["method"] == "PATCH"]
         serials = {d["serial"]: d["uid"] for d in self._stage.emulator.state()["devices"]}
         for it in self.claims.values():
@@ -237,18 +245,22 @@ class Timeline:
 
 
 def name_of(claim: Json) -> str:
-    """By what a claim is known here: its name, or its pod's where the scheduler made it for an extended resource."""
+    """Return the name of a claim, or of its pod if the scheduler made the claim for an extended
+    resource."""
     owners = [ref["name"] for ref in claim["metadata"].get("ownerReferences") or () if ref.get("kind") == "Pod"]
     return str(owners[0] if owners and claims.is_special(claim) else claim["metadata"]["name"])
 
 
 def limits(pod: Json) -> list[str]:
-    """The extended resources that a pod asks for; they have a domain in their names."""
+    """Return the extended resources of a pod, which have a domain in their names."""
     return [name for container in pod["spec"].get("containers") or ()
             for name in (container.get("resources") or {}).get("limits") or {} if "/" in name]
 
 
 def last_of(moments: t.Iterable[t.Sequence[float]], begin: float) -> float | None:
-    """When the last device had come so far: for each its first moment from ``begin`` on, since it may come again."""
+    """Return when the last device arrived, or None.
+
+    For each device, take the first time from ``begin`` on, because a device may come again.
+    """
     seen = (next((m for m in each if m >= begin), None) for each in moments)
     return max((m for m in seen if m is not None), default=None)

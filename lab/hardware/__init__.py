@@ -1,4 +1,5 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nodes' hardware: what an attached device changes on a node, for all nodes of a lab in one process."""
+"""Simulate the hardware of all nodes of a lab in one process: what an attached device changes on a
+node."""

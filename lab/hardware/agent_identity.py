@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who a node agent of the lab is: a token of the shipped ServiceAccount, bound to a pod of the agent's node.
+"""Identity of a node agent of the lab: a ServiceAccount token that is bound to a pod of the agent's
+node.
 
-So the API server sees the node's name in each request, as it does where a kubelet fetches the token. The pods belong to
-a DaemonSet, as those of the agents do that the role deploys: a drain leaves them.
+So the API server knows the node's name in each request, as if a kubelet had fetched the token. The
+pods belong to a DaemonSet, like those of the agents that the role deploys, so a drain leaves them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ DAEMON_SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{_NAME}"
 
 
 def agent_pod(node: str) -> dict[str, Any]:
-    """The pod that an agent's token is bound to; the lab's agents run in a process beside it."""
+    """Return the pod that an agent's token is bound to. The lab's agents run in a separate
+    process."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -40,7 +42,7 @@ def agent_pod(node: str) -> dict[str, Any]:
             "name": f"{_NAME}-{node}",
             "namespace": NAMESPACE,
             "labels": _LABELS,
-            # Cluster Autoscaler keeps no node for a DaemonSet's pod, also before it is one.
+            # Cluster Autoscaler keeps no node for such a pod, even before a DaemonSet owns it.
             "annotations": {"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"},
         },
         "spec": {"nodeName": node, **_POD},
@@ -48,7 +50,8 @@ def agent_pod(node: str) -> dict[str, Any]:
 
 
 def agents_daemon_set(nodes: Sequence[str]) -> dict[str, Any]:
-    """The DaemonSet that adopts the pods of these nodes; apply it when they are there, and it makes none itself."""
+    """Return the DaemonSet that adopts the pods of these nodes. Apply it after the pods exist, so
+    that it creates none."""
     there = {"key": "kubernetes.io/hostname", "operator": "In", "values": [*nodes]}
     term = {"nodeSelectorTerms": [{"matchExpressions": [there]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
@@ -65,7 +68,8 @@ def agents_daemon_set(nodes: Sequence[str]) -> dict[str, Any]:
 
 
 def agent_token(api: Api, node: str) -> str:
-    """A token as the kubelet of the node would fetch it. ApiRefusal when the ServiceAccount is not there."""
+    """Return a token as the node's kubelet would fetch it. Raise ApiRefusal without the
+    ServiceAccount."""
     pod = api.apply(agent_pod(node))["metadata"]
     body = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -80,6 +84,6 @@ def agent_token(api: Api, node: str) -> str:
 
 
 def agent_kubeconfig(api: Api, state_dir: Path, ca: Path, node: str) -> Path:
-    """Kubeconfig of the agent of a node."""
+    """Write and return the kubeconfig of a node's agent."""
     target = state_dir / "kubeconfigs" / f"agent-{node}.yaml"
     return write_kubeconfig(target, api.server, ca, ACCOUNT, token_user(agent_token(api, node)), "lab", NAMESPACE)

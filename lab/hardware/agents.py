@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node agents of all simulated nodes in one process; `Lab.start_agents` starts it.
+"""Run the node agents of all simulated nodes in one process, which `Lab.start_agents` starts.
 
-Each is the agent that a DaemonSet would run, with a token of its own that is bound to a pod of its node. Only the
-process is shared: five hundred of them would be too many for one machine.
+Each agent is like an agent of a DaemonSet, with its own token that is bound to a pod of its node.
+They share a process, because five hundred processes would be too many for one machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POLL_SECONDS = 0.05
 
 
 class _One:
-    """The agent of one node, in a thread until it is alone there."""
+    """The agent of one node, in a thread that first waits until it is the only agent there."""
 
     def __init__(self, node: str, options: AgentsOptions, stop: threading.Event, tracer: Tracer | None) -> None:
         folder = Path(options.state_dir)
@@ -51,7 +51,7 @@ class _One:
                            patience=options.patience, rescan=options.rescan)
         mine = AgentOptions(node, patience=Patience(options.event_patience, options.search_patience),
                             announce_seconds=options.announce_patience, own_driver=options.dra_driver)
-        # A path that a socket can have.
+        # A path that is short enough for a socket.
         self._kubelet = folder / "kubelets" / node
         self._plugin = Namespace(dra_driver=options.dra_driver, dra_driver_by_label=False,
                                  dra_kinds=DEFAULT_KINDS, dra_shares=(), unsanitized_memory=(), node_name=node,

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the process of the node agents is told whose agents it runs: a JSON file, so that it can be started again."""
+"""Options of the process of the node agents, in a JSON file, so that the process can be
+restarted."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _PACKAGE = __package__ or ""
 
 @dataclass(frozen=True, slots=True)
 class AgentsOptions:
-    """Whose agents run. Times are in seconds, as the agent's options of the same names; so is `dra_driver`."""
+    """Options of the node agents. They are named like the agent's options, with times in
+    seconds."""
 
     state_dir: str
     nodes: tuple[str, ...]
@@ -34,16 +36,16 @@ class AgentsOptions:
 
     @property
     def file(self) -> Path:
-        """Where these options are written for the process."""
+        """Return the path of these options for the process."""
         return Path(self.state_dir) / "config" / "agents.json"
 
     @property
     def ready(self) -> Path:
-        """Exists once every agent works and has a Lease."""
+        """Return the path that exists once every agent works and has a Lease."""
         return Path(self.state_dir) / "agents.ready"
 
     def check(self) -> None:
-        """LabError when a value is not allowed; names the field."""
+        """Raise LabError with the field if a value is not allowed."""
         if self.rescan not in RESCANS:
             raise LabError(f"rescan={self.rescan!r} is not allowed: use one of {', '.join(RESCANS)}")
         for name in ("event_patience", "search_patience", "patience", "announce_patience"):
@@ -52,13 +54,13 @@ class AgentsOptions:
 
     @classmethod
     def from_file(cls, path: Path) -> AgentsOptions:
-        """As read from `file`."""
+        """Return the options in a file."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**raw, "nodes": tuple(raw["nodes"])})
 
 
 def agents_command(options: AgentsOptions) -> Command:
-    """Write the options and return the command line."""
+    """Write the options and return the command."""
     options.check()
     options.ready.unlink(missing_ok=True)
     options.file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fabric has plugged into which machine, followed by long polls of the emulator's /admin/state."""
+"""Follow which devices the fabric has plugged into which machine, by long polls of /admin/state."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from typing import Any
 import urllib3
 
 POLL_SECONDS = 20.0
-# A node has its devices whether the CDI Manager answers or not, so what was plugged in meanwhile comes without delay.
+# A node has its devices even if the CDI Manager does not answer, so retry quickly.
 _RETRY_SECONDS = 0.1
-# A device is on the machine's bus until the fabric has finished taking it away.
+# A device is on the machine's bus until the fabric has finished the detach.
 _PLUGGED = frozenset({"attached", "detaching"})
 
 
 @dataclass(frozen=True, slots=True)
 class PluggedDevice:
-    """A device on a machine's bus: `uid` as the fabric names it, `serial` as the node sees it (GPU UUID).
+    """A device on a machine's bus.
 
-    `since`: when the fabric had plugged it in, in seconds since the epoch; 0.0: not known.
+    `uid` is its name in the fabric, `serial` its name on the node (GPU UUID). `since` is when the
+    fabric plugged it in, in seconds since the epoch, or 0.0 if unknown.
     """
 
     uid: str
@@ -37,14 +38,15 @@ class PluggedDevice:
 
 @dataclass(frozen=True, slots=True)
 class FabricState:
-    """One look at the fabric: devices by machine uid."""
+    """State of the fabric: devices by machine UID."""
 
     generation: int
     machines: Mapping[str, tuple[PluggedDevice, ...]]
 
 
 def parse_state(raw: Mapping[str, Any]) -> FabricState:
-    """FabricState from a reply of /admin/state; GPUs that are plugged in, and others whose model has a PCI class."""
+    """Return the state in a reply of /admin/state: plugged GPUs, and other devices with a PCI
+    class."""
     machines: dict[str, list[PluggedDevice]] = {}
     for entry in raw["devices"]:
         model = str(entry["model"])
@@ -58,7 +60,8 @@ def parse_state(raw: Mapping[str, Any]) -> FabricState:
 
 
 class FabricWatcher(threading.Thread):
-    """Calls `on_state` with every new state; while the emulator is away, nothing changes."""
+    """Calls `on_state` with every new state. While the emulator does not answer, nothing
+    changes."""
 
     def __init__(
         self, url: str, ca: Path | None, on_state: Callable[[FabricState], None], log: Callable[[str], None]
@@ -80,7 +83,8 @@ class FabricWatcher(threading.Thread):
             except (urllib3.exceptions.HTTPError, ValueError, KeyError, TypeError) as error:
                 if not away:
                     self._log(f"fabric {self._url} cannot be read, trying again: {type(error).__name__}: {error}")
-                # A restarted emulator counts anew, so the next poll must not wait for our number.
+                # A restarted emulator counts from the start, so the next poll must not send the old
+                # number.
                 generation, away = None, True
                 threading.Event().wait(_RETRY_SECONDS)
                 continue

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Learn what programs on the nodes do with the simulated kernel's files, without polling thousands of them.
+"""Learn when programs on the nodes use the simulated kernel's files, without polling thousands of
+files.
 
-Standard library only: libc's inotify through ctypes.
+Uses libc's inotify through ctypes, with the standard library only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Inotify:
-    """Watches folders for files that were written and closed, and single files for being opened."""
+    """Watches folders for written files, and single files for being opened."""
 
     def __init__(self) -> None:
         self._handle = _LIBC.inotify_init1(os.O_CLOEXEC)
@@ -31,9 +32,11 @@ class Inotify:
         self._paths: dict[int, Path] = {}
 
     def watch(self, path: Path, *, opens: bool = False) -> int:
-        """Report files written in the folder `path`, or with `opens` that the file `path` is opened.
+        """Report files written in the folder `path`, or with `opens` that the file `path` is
+        opened.
 
-        Returns the watch's number, -1 when the path is gone already. OSError when there are too many watches.
+        Return the watch's number, or -1 if the path is gone. Raise OSError if there are too many
+        watches.
         """
         number = int(_LIBC.inotify_add_watch(self._handle, os.fsencode(path), _IN_OPEN if opens else _IN_CLOSE_WRITE))
         if number >= 0:
@@ -43,16 +46,16 @@ class Inotify:
         return number
 
     def forget(self, number: int) -> None:
-        """End a watch; one that has ended by itself is no error."""
+        """End a watch. A watch that has already ended is no error."""
         _LIBC.inotify_rm_watch(self._handle, number)
 
     def events(self) -> Iterator[tuple[int, Path]]:
-        """Number of the watch, and the path, as things happen; blocks."""
+        """Yield the number of the watch and the path of each event. Blocks."""
         while True:
             yield from self._decode(os.read(self._handle, 65536))
 
     def written(self) -> Iterator[Path]:
-        """Paths of files as they are written; blocks."""
+        """Yield the paths of files as they are written. Blocks."""
         return (path for _number, path in self.events())
 
     def _decode(self, data: bytes) -> Iterator[tuple[int, Path]]:

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All simulated nodes of a lab: what the fabric plugs in and what programs write reaches the right node's kernel.
+"""All simulated nodes of a lab. Events of the fabric and writes of programs go to the right node's
+kernel.
 
-One thread changes the nodes. Watching the fabric, files and pods, and writing slices, have threads of their own.
+One thread changes the nodes. Other threads watch the fabric, files and pods, and write slices.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKe
 from ansible_collections.composable.infra.lab.hardware.options import HardwareOptions
 from ansible_collections.composable.infra.lab.names import machine_uuid
 
-# How often a removal that hangs is tried again.
+# Seconds until a removal that hangs is tried again.
 _HUNG_SECONDS = 0.1
 _WRITTEN = frozenset({"bind", "unbind", "drivers_probe"})
 
@@ -43,14 +44,17 @@ Event = FabricState | Asked | Written
 
 @dataclass(slots=True)
 class _Node:
-    """A node, and what was asked of it and has to wait."""
+    """A node and its waiting requests."""
 
     kernel: NodeKernel
     waiting: list[Asked] = field(default_factory=list)
 
 
 class SimulatedNodes:
-    """The nodes. `on_lost` is called with a node whose device was lost, `on_look` after each look at the fabric."""
+    """The nodes.
+
+    `on_lost` is called with a node that lost a device, `on_look` after each poll of the fabric.
+    """
 
     def __init__(self, options: HardwareOptions, on_lost: Callable[[str], None], on_look: Callable[[], None],
                  log: Callable[[str], None]) -> None:
@@ -68,7 +72,7 @@ class SimulatedNodes:
 
     @property
     def kernels(self) -> Mapping[str, NodeKernel]:
-        """The kernel of each node."""
+        """Return the kernel of each node."""
         return {name: node.kernel for name, node in self._nodes.items()}
 
     def run(self) -> None:
@@ -79,7 +83,7 @@ class SimulatedNodes:
             self.step()
 
     def step(self) -> None:
-        """Handle the next event; while a removal hangs or memory is sanitized, only as long as that takes."""
+        """Handle the next event. While a removal hangs or memory is sanitized, also retry these."""
         hangs = any(node.waiting or node.kernel.sanitizing for node in self._nodes.values())
         try:
             self.handle(self._events.get(timeout=_HUNG_SECONDS if hangs else None))
@@ -87,7 +91,7 @@ class SimulatedNodes:
             self.retry()
 
     def handle(self, event: Event) -> None:
-        """Carry one event out."""
+        """Handle one event."""
         if isinstance(event, FabricState):
             for name, node in self._nodes.items():
                 node.kernel.plug(event.machines.get(machine_uuid(name), ()))
@@ -98,7 +102,7 @@ class SimulatedNodes:
             self._write(event.path)
 
     def retry(self) -> None:
-        """Try again what hangs, and then what waited for it."""
+        """Retry operations that hang, and then those that waited for them."""
         for node in self._nodes.values():
             node.kernel.end_sanitizing()
             waiting, node.waiting = node.waiting, []
@@ -113,7 +117,7 @@ class SimulatedNodes:
         cgroup = self._options.real_nodes.get(name)
         kernel = NodeKernel(self._folder / name, self._options.slots, self._options.rescan == "auto", offer,
                             partial(on_lost, name), partial(is_open_in, cgroup))
-        # By this a program that works on the node knows the machine.
+        # Programs on the node know the machine by this name.
         hostname = self._folder / name / "proc/sys/kernel/hostname"
         hostname.parent.mkdir(parents=True, exist_ok=True)
         hostname.write_text(f"{name}\n", encoding="ascii")
@@ -163,6 +167,6 @@ class SimulatedNodes:
 
 
 def _open_many_files() -> None:
-    """Use as many open files as this process may have: each control file is one."""
+    """Raise the limit of open files, because each control file is one."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the node simulator is told what to simulate: a JSON file, so that it can be started again unchanged."""
+"""Options of the node simulator, in a JSON file, so that it can be restarted unchanged."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ _PACKAGE = __package__ or ""
 
 @dataclass(frozen=True, slots=True)
 class HardwareOptions:
-    """Which nodes, which API server, which fabric.
+    """Nodes, API server and fabric of the simulator.
 
-    rescan: with "auto" an event tells a node of a new device, with "manual" only a rescan finds it. plugin_start:
-    seconds from the start of the vendor's plugin to its slice; plugin_grace: seconds that a slice
-    outlives its plugin. slots: hot-plug ports of a node at its start. real_nodes: control group by name of a node that
-    has a kubelet; its hardware is played, its plugin is not.
+    rescan: with "auto" an event reports a new device to the node, with "manual" only a rescan finds
+    it. plugin_start: seconds from the start of the vendor's plugin to its slice. plugin_grace:
+    seconds that a slice stays without its plugin. slots: hot-plug ports of a node at its start.
+    real_nodes: control group by name of a node with a kubelet. Its hardware is simulated, its
+    plugin is not.
     """
 
     state_dir: Path
@@ -45,21 +46,21 @@ class HardwareOptions:
 
     @property
     def every_node(self) -> tuple[str, ...]:
-        """Simulated and real nodes."""
+        """Return simulated and real nodes."""
         return (*self.nodes, *self.real_nodes)
 
     @property
     def file(self) -> Path:
-        """Where these options are written for the simulator."""
+        """Return the path of these options for the simulator."""
         return self.state_dir / "config" / "hardware.json"
 
     @property
     def ready(self) -> Path:
-        """Exists once the simulator has seen the fabric."""
+        """Return the path that exists after the first poll of the fabric."""
         return self.state_dir / "hardware.ready"
 
     def check(self) -> None:
-        """LabError when a value is not allowed; names the field."""
+        """Raise LabError with the field if a value is not allowed."""
         if self.rescan not in RESCANS:
             raise LabError(f"rescan={self.rescan!r} is not allowed: use one of {', '.join(RESCANS)}")
         for name in ("plugin_start", "plugin_grace"):
@@ -71,7 +72,7 @@ class HardwareOptions:
             raise LabError(f"emulator_url={self.emulator_url!r} is not allowed: it must begin with https://")
 
     def to_json(self) -> dict[str, Any]:
-        """As written to `file`."""
+        """Return the options as written to `file`."""
         return {
             "state_dir": str(self.state_dir),
             "server": self.server,
@@ -87,7 +88,7 @@ class HardwareOptions:
 
     @classmethod
     def from_file(cls, path: Path) -> HardwareOptions:
-        """As read from `file`."""
+        """Return the options in a file."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         ca = raw["emulator_ca"]
         return cls(
@@ -105,7 +106,7 @@ class HardwareOptions:
 
 
 def hardware_command(options: HardwareOptions) -> Command:
-    """Write the options and return the simulator's command line."""
+    """Write the options and return the simulator's command."""
     options.check()
     options.ready.unlink(missing_ok=True)
     options.file.parent.mkdir(parents=True, exist_ok=True)
@@ -115,8 +116,8 @@ def hardware_command(options: HardwareOptions) -> Command:
 
 
 def import_path() -> str:
-    """PYTHONPATH for a child process that shall find this collection where this process found it."""
-    # The folder that holds ansible_collections.
+    """Return the PYTHONPATH with which a child process finds this collection in the same place."""
+    # The folder of ansible_collections.
     root = Path(__file__).absolute().parents[5]
     inherited = os.environ.get("PYTHONPATH")
     return f"{root}{os.pathsep}{inherited}" if inherited else str(root)

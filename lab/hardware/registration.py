@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for what a simulated node's kubelet does with a DRA driver: it registers it, and prepares no claim.
+"""A stand-in for a simulated node's kubelet with a DRA driver: it registers the driver and prepares
+no claim.
 
-As k8s.io/kubernetes 1.36, pkg/kubelet/pluginmanager: it looks for the socket in the registry, asks for the driver, and
-says that it is registered. What kwok says of pods does not depend on it; real nodes have a real kubelet.
+It follows `k8s.io/kubernetes` 1.36, pkg/kubelet/pluginmanager. It finds the socket in the registry,
+asks for the driver, and confirms the registration. The pods of kwok do not depend on this. Real
+nodes have a real kubelet.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _LOOK_SECONDS = 0.2
 
 
 def register_always(folder: Path, driver: str, stop: threading.Event) -> None:
-    """Register the plugin of `driver` whenever its socket below the kubelet's `folder` is another one; in a thread."""
+    """Register the plugin of `driver` in a thread, whenever its socket in the kubelet's `folder`
+    has changed."""
     threading.Thread(target=_watch, args=(folder, driver, stop), daemon=True).start()
 
 

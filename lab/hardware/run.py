@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Puts the simulated nodes and the vendor's plugins together, and says when both have begun."""
+"""Run the simulated nodes and the vendor's plugins, and report when both have begun."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ansible_collections.composable.infra.lab.hardware.plugin.slice_store import
 
 
 class Beginnings:
-    """Calls `done` once, when every one of `parts` has begun. Thread-safe."""
+    """Calls `done` once, when all `parts` have begun. Thread-safe."""
 
     def __init__(self, parts: Iterable[str], done: Callable[[], object]) -> None:
         self._left, self._done = set(parts), done
         self._lock = threading.Lock()
 
     def begun(self, part: str) -> None:
-        """This part has begun; again is no matter."""
+        """Record that this part has begun. Repeated calls have no effect."""
         with self._lock:
             last = self._left == {part}
             self._left.discard(part)
@@ -45,7 +45,7 @@ def run_nodes(options: HardwareOptions, log: Callable[[str], None]) -> None:
                       partial(beginnings.begun, "plugins"), log)
 
     def lose(node: str) -> None:
-        # The plugin of a real node is not played here.
+        # The plugin of a real node is not simulated.
         if node in records:
             plugins.lose(node)
 

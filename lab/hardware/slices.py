@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ResourceSlice that the vendor's DRA plugin publishes for a node, from what is found on its bus.
+"""The ResourceSlice that the vendor's DRA plugin publishes for a node, from the devices on its bus.
 
-Attributes and naming as dra-driver-nvidia-gpu 0.4: pool = node, device gpu-<minor>, identity by `uuid`.
+Attributes and names follow dra-driver-nvidia-gpu 0.4: pool = node, device gpu-<minor>, identity by
+`uuid`.
 """
 
 from __future__ import annotations
@@ -25,36 +26,37 @@ _DEFAULTS = {
 
 
 class Gpu(Protocol):
-    """What the plugin reads of a device."""
+    """The values that the plugin reads of a device."""
 
     @property
     def uuid(self) -> str:
-        """The GPU's UUID."""
+        """Return the GPU's UUID."""
 
     @property
     def model(self) -> str:
-        """The fabric's name of the model."""
+        """Return the fabric's name of the model."""
 
     @property
     def address(self) -> str:
-        """PCI address."""
+        """Return the PCI address."""
 
     @property
     def minor(self) -> int:
-        """The driver's number."""
+        """Return the driver's number."""
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """What the fabric says of the model."""
+        """Return the fabric's properties of the model."""
 
 
 def slice_name(node: str) -> str:
-    """Name of a node's slice; fixed, so that a restarted simulator finds it again."""
+    """Return the name of a node's slice. It is fixed, so that a restarted simulator finds the slice
+    again."""
     return f"{node}-{DRIVER}-lab"
 
 
 def device_entry(device: Gpu) -> dict[str, Any]:
-    """The entry of one GPU in `spec.devices`."""
+    """Return the entry of one GPU in `spec.devices`."""
     own = dict(device.properties)
     properties = {**_DEFAULTS, **_plain(own.pop("attributes", None) or {}), **_plain(own)}
     attributes = {
@@ -74,12 +76,12 @@ def device_entry(device: Gpu) -> dict[str, Any]:
 
 
 def device_entries(devices: Iterable[Gpu]) -> list[dict[str, Any]]:
-    """`spec.devices` for what is found on a node."""
+    """Return `spec.devices` for the devices of a node."""
     return [device_entry(device) for device in sorted(devices, key=lambda device: device.minor)]
 
 
 def node_slice(node: str, devices: list[dict[str, Any]], generation: int) -> dict[str, Any]:
-    """The whole ResourceSlice of `node`, the only one of its pool."""
+    """Return the ResourceSlice of `node`, the only slice of its pool."""
     spec = {
         "driver": DRIVER,
         "nodeName": node,
@@ -95,11 +97,12 @@ def node_slice(node: str, devices: list[dict[str, Any]], generation: int) -> dic
 
 
 def semantic(version: str) -> str:
-    """`version` as the API wants it: three numbers without leading zeros ("580.82.07" -> "580.82.7")."""
+    """Return `version` as three numbers without leading zeros, as the API requires ("580.82.07" ->
+    "580.82.7")."""
     parts = [str(int(part)) for part in version.split(".") if part.isdigit()]
     return ".".join([*parts, "0", "0", "0"][:3])
 
 
 def _plain(properties: Mapping[str, Any]) -> dict[str, Any]:
-    # Fabric descriptions say product_name, the vendor's attributes productName.
+    # Fabric descriptions use product_name, the vendor's attributes productName.
     return {key.replace("_", "").replace("-", "").lower(): value for key, value in properties.items()}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which process a pid is: a pid alone may have been given to somebody else since."""
+"""Identify processes by PID and start time, because a PID alone may be used again."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from pathlib import Path
 
 
 def start_time(pid: int) -> str | None:
-    """Boot id and start time (clock ticks since boot) of the live process `pid`; None if gone or a zombie."""
+    """Return the boot ID and start time (clock ticks since boot) of `pid`, or None if gone or a
+    zombie."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The command name is in brackets and may hold spaces and brackets itself.
+    # The command name is in brackets and may contain spaces and brackets.
     fields = line.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else f"{_boot_id()}:{fields[19]}"
 
 
 def is_same(pid: int, started: str) -> bool:
-    """Whether `pid` is alive and still the process that started at `started`."""
+    """Return whether `pid` is alive and still the process that started at `started`."""
     return start_time(pid) == started
 
 
 def resident(pid: int) -> int:
-    """Resident memory of `pid` in bytes, 0 when it is gone."""
+    """Return the resident memory of `pid` in bytes, or 0 if it is gone."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     except OSError:
@@ -38,13 +39,13 @@ def resident(pid: int) -> int:
 
 
 def send_signal(pid: int, started: str, number: signal.Signals) -> bool:
-    """Signal `pid` if it is still the process that started at `started`; False when it is not."""
+    """Signal `pid` if it is still the process that started at `started`. Otherwise return False."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
         return False
     try:
-        # Checked after opening: from here on the handle cannot come to mean another process.
+        # Checked after opening, because the handle cannot refer to another process from now on.
         if not is_same(pid, started):
             return False
         signal.pidfd_send_signal(handle, number)
@@ -56,7 +57,7 @@ def send_signal(pid: int, started: str, number: signal.Signals) -> bool:
 
 
 def wait_gone(pid: int, started: str, seconds: float) -> bool:
-    """Wait until the process has ended; False when it still runs after `seconds`."""
+    """Wait until the process has ended. Return False if it still runs after `seconds`."""
     deadline = time.monotonic() + seconds
     while is_same(pid, started):
         left = deadline - time.monotonic()

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Free ports for several labs that start at the same time.
 
-The ports lie below the usual ephemeral range, so that no outgoing connection takes one between the choice and
-its use; an abstract socket per port keeps other labs away until the component listens.
+The ports are below the usual ephemeral range, so that no outgoing connection takes one between the
+choice and its use. An abstract socket per port reserves it against other labs until the component
+listens.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class PortClaim:
             held.close()
 
     def take(self) -> int:
-        """One port on loopback that is free and now claimed. LabError when there is none."""
+        """Claim a free port on loopback and return it. Raise LabError if there is none."""
         for port in random.sample(range(_FIRST, _LAST), 500):
             if self._claim(port):
                 if is_free(port):
@@ -54,7 +55,7 @@ class PortClaim:
 
 
 def is_free(port: int) -> bool:
-    """Whether `port` can be listened on at 127.0.0.1."""
+    """Return whether a program can listen on `port` at 127.0.0.1."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

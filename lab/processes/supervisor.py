@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start, watch and stop the lab's processes, by pid only, so that nothing of a lab outlives it.
+"""Start, watch and stop the lab's processes by PID, so that no process of a lab remains.
 
-Every process has a session of its own, so a Ctrl-C in the terminal does not reach it before we stop it in
-order. In the foreground the kernel kills it when this process dies, however it dies (PR_SET_PDEATHSIG);
-detached, its pid and start time are on record for a later `lab down`.
+Every process has its own session, so that Ctrl-C in the terminal does not reach it before an
+orderly stop. In the foreground the kernel kills it when this process dies (PR_SET_PDEATHSIG).
+Otherwise its PID and start time are recorded for a later `lab down`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from ansible_collections.composable.infra.lab.processes import pids
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# The death signal is tied to the thread that forks, so that thread must live as long as this process.
+# The death signal is bound to the thread that forks, so this thread must live as long as the
+# process.
 _SPAWNER = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab-spawner")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run under which name; `environment` is added to ours. `outlives`: it sees to its end by itself."""
+    """A named command. `environment` is added to ours. A process that `outlives` the lab ends by
+    itself."""
 
     name: str
     arguments: tuple[str, ...]
@@ -45,7 +47,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A process that was started: `started` tells it from a later process with the same pid."""
+    """A started process. `started` distinguishes it from a later process with the same PID."""
 
     name: str
     pid: int
@@ -55,12 +57,13 @@ class Record:
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Return whether this process still runs."""
         return pids.is_same(self.pid, self.started)
 
 
 class Processes:
-    """The processes of one lab, on record in `<state_dir>/processes.json`, logs in `<state_dir>/logs/`."""
+    """The processes of one lab, recorded in `<state_dir>/processes.json`, with logs in
+    `<state_dir>/logs/`."""
 
     def __init__(self, state_dir: Path, *, foreground: bool = True) -> None:
         self._file = state_dir / "processes.json"
@@ -75,19 +78,19 @@ class Processes:
                 self._records[record.name] = record
 
     def start(self, command: Command) -> Record:
-        """Start `command`. LabError when it runs already or cannot be executed."""
+        """Start `command`. Raise LabError if it runs already or cannot be executed."""
         with self._lock:
             if command.name in self._records and self._records[command.name].alive:
                 raise LabError(f"{command.name} runs already, with pid {self._records[command.name].pid}")
             return _SPAWNER.submit(self._start, command).result()
 
     def restart(self, name: str) -> Record:
-        """Start `name` again as it was started before."""
+        """Start `name` again with the same command."""
         record = self.record(name)
         return self.start(Command(name, record.arguments, record.environment))
 
     def record(self, name: str) -> Record:
-        """What was started as `name`. LabError lists the names when there is no such process."""
+        """Return the record of `name`. Raise LabError with the known names if there is none."""
         with self._lock:
             if name not in self._records:
                 known = ", ".join(self._records) or "none"
@@ -95,16 +98,17 @@ class Processes:
             return self._records[name]
 
     def records(self) -> list[Record]:
-        """All that was started, in that order."""
+        """Return all records in the order of their starts."""
         with self._lock:
             return list(self._records.values())
 
     def stop(self, name: str, seconds: float = 3.0, number: signal.Signals = signal.SIGTERM) -> None:
-        """Stop one process and wait for its end; killed after `seconds`. Its record stays, for restart."""
+        """Stop one process and wait for its end. Kill it after `seconds`. Keep its record for a
+        restart."""
         self._stop([self.record(name)], seconds, number)
 
     def forget(self, name: str) -> None:
-        """Stop one process and remove its record and its log, as if it had never been started."""
+        """Stop one process and remove its record and its log."""
         with self._lock:
             self.stop(name)
             del self._records[name]
@@ -112,8 +116,8 @@ class Processes:
             self.log(name).unlink(missing_ok=True)
 
     def stop_all(self, seconds: float = 0.7) -> None:
-        """Stop everything at the same time, killing after `seconds` what is left, and forget it."""
-        # A start that was interrupted is completed first, so that it is on record.
+        """Stop all processes at the same time, kill the rest after `seconds`, and forget them."""
+        # First complete an interrupted start, so that it is recorded.
         with contextlib.suppress(RuntimeError):
             _SPAWNER.submit(int).result()
         with self._lock:
@@ -122,20 +126,20 @@ class Processes:
             self._file.unlink(missing_ok=True)
 
     def log(self, name: str) -> Path:
-        """Path of the log of `name`."""
+        """Return the path of the log of `name`."""
         return self._logs / f"{name}.log"
 
     def tail(self, name: str, lines: int = 10) -> str:
-        """Last lines of the log of `name`."""
+        """Return the last lines of the log of `name`."""
         with contextlib.suppress(OSError):
             return "\n".join(self.log(name).read_text("utf-8", "replace").splitlines()[-lines:])
         return ""
 
     def wait_until(self, what: str, check: Callable[[], bool], seconds: float, interval: float = 0.03) -> None:
-        """Poll `check` until it returns True. It returns False, or raises NotYet to say what it saw.
+        """Poll `check` until it returns True. `check` may raise NotYet with the current state.
 
-        LabError when a process dies, with the end of its log, or when `seconds` pass, with what was seen last. Any
-        other error of `check` ends the wait at once.
+        Raise LabError if a process dies, with the end of its log, or after `seconds`, with the last
+        state. Any other error of `check` ends the wait at once.
         """
         deadline, last = time.monotonic() + seconds, ""
         while True:
@@ -148,7 +152,7 @@ class Processes:
             self._complain_about_the_dead(what)
             if time.monotonic() > deadline:
                 raise LabError(f"{what} did not come about within {seconds:g} s{last}; the logs are in {self._logs}")
-            # As long as the look took, so that looking does not slow down what is waited for.
+            # Pause as long as the check took, so that checks do not slow down the start.
             time.sleep(max(interval, time.monotonic() - began))
 
     def _complain_about_the_dead(self, what: str) -> None:
@@ -158,7 +162,8 @@ class Processes:
                 raise LabError(f"{record.name} ended while the lab waited for {what}; the end of its log:\n{end}")
 
     def _start(self, command: Command) -> Record:
-        # All of it in the spawner: an interrupt of the caller must not come between a start and its record.
+        # Do all of this in the spawner, so that an interrupt cannot separate a start from its
+        # record.
         self._logs.mkdir(parents=True, exist_ok=True)
         with open(self.log(command.name), "ab") as log:
             child = _spawn(command, log, self._foreground)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real nodes' addresses on the machine's loopback interface."""
+"""Manage the real nodes' addresses on the machine's loopback interface."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ansible_collections.composable.infra.lab.errors import LabError
 
 
 def add(address: str) -> None:
-    """Give the machine `address`. LabError in the words of `ip`."""
+    """Give the machine `address`. Raise LabError with the message of `ip`."""
     _ip("addr", "add", f"{address}/32", "dev", "lo")
 
 
 def remove(address: str) -> None:
-    """Take `address` from the machine, if it has it."""
+    """Remove `address` from the machine, if it has it."""
     if address in present():
         _ip("addr", "del", f"{address}/32", "dev", "lo")
 
 
 def present() -> set[str]:
-    """All IPv4 addresses of the machine."""
+    """Return all IPv4 addresses of the machine."""
     links = json.loads(_ip("-json", "-4", "addr", "show"))
     return {entry["local"] for link in links for entry in link.get("addr_info", [])}
 

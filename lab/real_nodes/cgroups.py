@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A control group for each real node in every hierarchy, and its removal with all that is in it."""
+"""Make a control group for each real node in every hierarchy, and remove it with its processes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from pathlib import Path
 from ansible_collections.composable.infra.lab.errors import LabError
 
 ROOT = Path("/sys/fs/cgroup")
-# Where the node's own programs are, beside the kubelet's `kubepods`.
+# Group of the node's own programs, beside the kubelet's `kubepods`.
 PROGRAMS = "programs"
 CONTROLLERS = frozenset({"cpu", "cpuset", "memory", "pids"})
 _INHERITED = ("cpuset.cpus", "cpuset.mems")
 
 
 def hierarchies(root: Path = ROOT) -> list[Path]:
-    """Every mounted hierarchy: one for each controller (v1), beside or instead of one for all (v2)."""
+    """Return every mounted hierarchy: one for each controller (v1), beside or instead of one for
+    all (v2)."""
     if (root / "cgroup.procs").exists():
         return [root]
     return sorted(folder for folder in root.glob("*") if (folder / "cgroup.procs").exists() and not folder.is_symlink())
 
 
 def controllers(root: Path = ROOT) -> set[str]:
-    """Controllers that the hierarchies have: v1 names the folders so, v2 lists them in a file."""
+    """Return the controllers of the hierarchies. v1 has them as folder names, v2 lists them in a
+    file."""
     found: set[str] = set()
     for hierarchy in hierarchies(root):
         listed = hierarchy / "cgroup.controllers"
@@ -51,12 +53,14 @@ def create(name: str, root: Path = ROOT) -> None:
 
 
 def joins(name: str, root: Path = ROOT) -> list[str]:
-    """Files that a process writes its pid to, to belong to the programs of the node `name`."""
+    """Return the files to which a process writes its PID to join the programs of the node
+    `name`."""
     return [str(hierarchy / name / PROGRAMS / "cgroup.procs") for hierarchy in hierarchies(root)]
 
 
 def remove(name: str, seconds: float = 20.0, root: Path = ROOT) -> None:
-    """Kill what is left in the group `name`, and remove it. LabError when it is still there after `seconds`."""
+    """Kill all processes in the group `name` and remove it. Raise LabError if it still exists after
+    `seconds`."""
     deadline = time.monotonic() + seconds
     while left := [folder for hierarchy in hierarchies(root) if (folder := hierarchy / name).exists()]:
         for folder in left:
@@ -68,7 +72,7 @@ def remove(name: str, seconds: float = 20.0, root: Path = ROOT) -> None:
 
 
 def members(folders: Iterable[Path]) -> set[int]:
-    """Pids of all processes in these groups and those below them."""
+    """Return the PIDs of all processes in these groups and groups below them."""
     found: set[int] = set()
     for folder in folders:
         for path, _folders, _files in os.walk(folder):
@@ -80,7 +84,8 @@ def members(folders: Iterable[Path]) -> set[int]:
 
 
 def _hand_down(*folders: Path) -> None:
-    """Let groups below have the controllers that the kubelet wants: version 2 gives them none by itself."""
+    """Enable the controllers that the kubelet needs in groups below. Version 2 enables none by
+    default."""
     for folder in folders:
         for controller in sorted(CONTROLLERS):
             with contextlib.suppress(OSError):
@@ -88,7 +93,8 @@ def _hand_down(*folders: Path) -> None:
 
 
 def _kill(folder: Path) -> None:
-    # Whoever is in a group of this name was started by a lab; pid 0 is a process that this namespace cannot name.
+    # All processes in a group with this name belong to a lab. PID 0 is a process outside this
+    # namespace.
     for pid in members([folder]) - {0}:
         try:
             os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pod network of a real node: a veth pair for each pod, routed by the machine, without address translation."""
+"""The pod network of a real node: a veth pair for each pod, with routes but no address
+translation."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ansible_collections.composable.infra.lab.real_nodes.node import RealNode
 
 
 def configuration(node: RealNode) -> str:
-    """The conflist for the Container Network Interface."""
+    """Return the conflist for the Container Network Interface."""
     pods = {
         "type": "ptp",
         "ipMasq": False,

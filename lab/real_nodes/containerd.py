@@ -11,7 +11,7 @@ from ansible_collections.composable.infra.lab.real_nodes.images import PAUSE
 from ansible_collections.composable.infra.lab.real_nodes.node import RealNode
 
 SOCKET = "/run/containerd/containerd.sock"
-# Snapshots are copies: an overlay cannot lie on another one, which is what many containers have below them.
+# Snapshots are copies, because many containers run on an overlay and overlays cannot be stacked.
 SNAPSHOTTER = "native"
 _CONFIGURATION = """version = 4
 root = '/var/lib/containerd'
@@ -45,7 +45,11 @@ disabled_plugins = ['io.containerd.nri.v1.nri']
 
 
 def configuration(node: RealNode, runtime: str, *, lower_oom_scores: bool) -> str:
-    """The file for `node`. `runtime`: program below its `bin`. `lower_oom_scores`: the machine allows that."""
+    """Return the file for `node`.
+
+    `runtime` is a program in its `bin`. `lower_oom_scores` says whether the machine allows lower
+    scores.
+    """
     return _CONFIGURATION.format(
         socket=SOCKET,
         snapshotter=SNAPSHOTTER,
@@ -58,11 +62,11 @@ def configuration(node: RealNode, runtime: str, *, lower_oom_scores: bool) -> st
 
 
 def command(node: RealNode) -> list[str]:
-    """Command line of containerd."""
+    """Return the command of containerd."""
     return [str(node.bin / "containerd"), "--config", str(node.config("containerd.toml"))]
 
 
 def import_command(node: RealNode, archive: Path) -> list[str]:
-    """Command line that gives containerd the images of an archive."""
+    """Return the command that imports the images of an archive into containerd."""
     program = [str(node.bin / "ctr"), "-a", SOCKET, "-n", "k8s.io"]
     return [*program, "images", "import", "--local", "--snapshotter", SNAPSHOTTER, str(archive)]

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waits for the end of a lab's real nodes, and undoes what they changed on the machine: also when the lab was killed.
+"""Wait for the end of a lab's real nodes and undo their changes to the machine, even if the lab was
+killed.
 
-A process of its own that outlives the lab by a moment. Where it is killed as well, the next `lab up` or `lab down`
-does its work.
+The guard is a separate process that ends shortly after the lab. If it is killed too, the next
+`lab up` or `lab down` does its work.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ NAME = "real-nodes-guard"
 
 
 def command(state_dir: Path) -> Command:
-    """Command line of the guard of the lab in `state_dir`, which is on the ledger already."""
+    """Return the command of the guard of the lab in `state_dir`, which must be in the ledger."""
     arguments = (sys.executable, "-m", f"{__package__}.guard", str(state_dir))
     return Command(NAME, arguments, {"PYTHONPATH": import_path()}, outlives=True)
 
 
 def main() -> None:
-    """Guard the lab whose folder the command line names."""
-    # Whoever stops a lab stops its processes one by one; this one ends by itself, after the nodes.
+    """Guard the lab in the folder that the command line names."""
+    # A stop of the lab stops its processes one by one. The guard ends by itself after the nodes.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     ledger = Ledger()
     for pid, started in ledger.keepers(Path(sys.argv[1])):

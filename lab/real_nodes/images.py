@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images made on this machine: each holds one static program of the lab, so nothing is pulled.
+"""Images made on this machine, each with one static program of the lab, so that no image is pulled.
 
-COLLECTION stands in for the image with Python and this collection; see `python_image.py`.
+COLLECTION is a stand-in for the image with Python and this collection, see `python_image.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLLECTION = "lab.composable.infra/collection-stand-in:1"
 ARCHIVE = "images.tar"
 _PROGRAM = "/workload"
 _TYPE = "application/vnd.oci.image"
-# As images of controllers have it: pods that must not run as root do not say as whom.
+# Like images of controllers. Pods that must not run as root do not set a user.
 _USER = "65532"
 
 
@@ -48,7 +48,8 @@ class _Blob:
 
 
 def write_images(archive: Path, workload: Path) -> None:
-    """Write all images as one archive in OCI's layout. `workload`: the lab's program, statically linked."""
+    """Write all images as one archive in OCI's layout. `workload` is the lab's statically linked
+    program."""
     layer = _Blob(f"{_TYPE}.layer.v1.tar", _layer(workload))
     blobs, manifests = [layer], []
     images = ((PAUSE, (_PROGRAM, "pause"), ""), (WORKLOAD, (_PROGRAM,), ""), (COLLECTION, (_PROGRAM,), _USER))

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The first process of a real node: it makes the node's file system, starts its programs, and starts them again.
+"""The first process of a real node: make the node's file system, and start and restart its
+programs.
 
-It runs in mount, name and process namespaces of its own, so that with it everything of the node ends: programs,
-containers and mounts. Started by `namespace.py` as `python -m … FILE`; standard library only.
+It runs in its own mount, name and process namespaces, so that all programs, containers and mounts
+end with it. `namespace.py` starts it as `python -m … FILE`. Standard library only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _READY_SECONDS = 60.0
 
 
 def main() -> None:
-    """Be the node that the file describes, until killed."""
+    """Run the node that the file describes, until killed."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     socket.sethostname(plan["hostname"])
     for file in plan["cgroups"]:
@@ -61,7 +62,7 @@ def _start(service: dict[str, Any]) -> int:
             start_new_session=True,
             env={**os.environ, **service["environment"]},
         )
-    # Reaped below with everybody else's orphans, so Popen must not wait for it.
+    # `_keep` reaps it with all orphans, so Popen must not wait for it.
     child.returncode = 0
     return child.pid
 
@@ -78,12 +79,12 @@ def _await_socket(path: str) -> None:
 
 
 def _keep(running: dict[int, dict[str, Any]]) -> None:
-    """Wait for the end of any process, and start it again if it was one of the node's programs."""
+    """Wait for the end of any process, and restart it if it was one of the node's programs."""
     pid, status = os.waitpid(-1, 0)
     service = running.pop(pid, None)
     if service is not None:
         print(f"{service['command'][0]} ended with {status:#x}, it is started again", file=sys.stderr, flush=True)
-        # As a service manager does: a program that cannot start must not be started without a pause.
+        # Pause like a service manager, so that a broken program does not restart in a loop.
         time.sleep(_RESTART_SECONDS)
         running[_start(service)] = service
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kubelet's configuration, certificates and command line on a real node."""
+"""The kubelet's configuration, certificates and command on a real node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ PORT = 10250
 
 
 def write_identity(node: RealNode, authority: Authority, server: str, cluster: str) -> None:
-    """Certificates from the lab's authority, as the Node authorizer wants them, and the kubelet's kubeconfig."""
+    """Write certificates of the lab's authority for the Node authorizer, and the kubelet's
+    kubeconfig."""
     client = authority.issue_client(f"kubelet-{node.name}", f"system:node:{node.name}", ("system:nodes",))
     authority.issue_server(_serving(node), (node.name,), (node.address,))
     user = client_user(client)
@@ -29,13 +30,14 @@ def write_identity(node: RealNode, authority: Authority, server: str, cluster: s
 
 
 def write_configuration(node: RealNode, pki: Path) -> None:
-    """The configuration file."""
+    """Write the configuration file."""
     document = configuration(node, pki)
     node.config("kubelet.yaml").write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
 
 
 def configuration(node: RealNode, pki: Path) -> dict[str, Any]:
-    """KubeletConfiguration: control groups of its own, and nothing that the machine's firewall would notice."""
+    """Return the KubeletConfiguration with separate control groups and without changes to the
+    firewall."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -59,16 +61,16 @@ def configuration(node: RealNode, pki: Path) -> dict[str, Any]:
         "makeIPTablesUtilChains": False,
         "resolvConf": "",
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
-        # A Prepare that failed is tried again at the next look.
+        # A failed Prepare is retried after this time.
         "syncFrequency": "5s",
-        # The disk and the memory are shared with whatever else this machine does.
+        # Other programs of this machine share disk and memory.
         "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
         "imageGCHighThresholdPercent": 100,
     }
 
 
 def command(node: RealNode) -> list[str]:
-    """Command line of the kubelet."""
+    """Return the command of the kubelet."""
     return [
         str(node.bin / "kubelet"),
         f"--config={node.config('kubelet.yaml')}",

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What real nodes have changed on this machine, written down before it is done, so that anybody can undo it.
+"""Record the changes of real nodes to this machine before they are made, so that any process can
+undo them.
 
     /run/composable-infra/real-nodes/machine.json   kernel settings and folders, as they were before the first lab
-    /run/composable-infra/real-nodes/labs/N.json    one lab: its folder, its nodes' numbers, whose processes keep it
+    /run/composable-infra/real-nodes/labs/N.json    one lab: its folder, numbers of its nodes, processes that keep it
 
-A lab whose processes have all ended is dead: whoever comes next clears it away.
+A lab is dead when all its processes have ended. The next lab command removes it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _NUMBERS = range(1, 255)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One lab. `keepers`: (pid, start time) of processes; while one of them lives, the lab does."""
+    """One lab.
+
+    `keepers` are (PID, start time) of processes. The lab lives while one of them does.
+    """
 
     state_dir: str
     nodes: tuple[tuple[str, int], ...]
@@ -39,16 +43,16 @@ class Entry:
 
     @property
     def alive(self) -> bool:
-        """Whether the lab's nodes are, or are being started."""
+        """Return whether the lab's nodes run or are being started."""
         return any(pids.is_same(pid, started) for pid, started in self.keepers)
 
     def real_nodes(self) -> list[RealNode]:
-        """The lab's nodes."""
+        """Return the lab's nodes."""
         return [RealNode(name, number, Path(self.state_dir)) for name, number in self.nodes]
 
 
 class Ledger:
-    """The machine's list of labs with real nodes. Needs root to change anything."""
+    """The machine's list of labs with real nodes. Changes need root."""
 
     def __init__(self, root: Path = ROOT, mount_points: Sequence[str] = MOUNT_POINTS) -> None:
         self._mount_points = mount_points
@@ -57,7 +61,7 @@ class Ledger:
         self._lock = root / "lock"
 
     def open(self, state_dir: Path, names: Sequence[str]) -> list[RealNode]:
-        """Nodes with numbers that nobody else uses, their addresses and control groups made."""
+        """Return nodes with unused numbers, after making their addresses and control groups."""
         with self._locked():
             self._sweep()
             if not self._machine.exists():
@@ -70,27 +74,27 @@ class Ledger:
         return entry.real_nodes()
 
     def keep(self, state_dir: Path, keepers: Sequence[tuple[int, str]]) -> None:
-        """Note which processes are the lab's nodes: (pid, start time)."""
+        """Record which processes are the lab's nodes, as (PID, start time)."""
         with self._locked():
             entry = self._entries()[str(state_dir)]
             self._write(Entry(entry.state_dir, entry.nodes, tuple(keepers)))
 
     def labs(self) -> list[Path]:
-        """Folders of all labs that are written down, dead ones included."""
+        """Return the folders of all recorded labs, including dead ones."""
         return [Path(state_dir) for state_dir in self._entries()]
 
     def nodes(self, state_dir: Path) -> list[RealNode]:
-        """The real nodes of the lab in `state_dir`."""
+        """Return the real nodes of the lab in `state_dir`."""
         entry = self._entries().get(str(state_dir))
         return entry.real_nodes() if entry else []
 
     def keepers(self, state_dir: Path) -> Sequence[tuple[int, str]]:
-        """Processes that keep the lab in `state_dir`: (pid, start time)."""
+        """Return the processes that keep the lab in `state_dir`, as (PID, start time)."""
         entry = self._entries().get(str(state_dir))
         return entry.keepers if entry else ()
 
     def close(self, state_dir: Path) -> None:
-        """Undo what the lab in `state_dir` changed; its nodes are killed if they still run."""
+        """Undo the changes of the lab in `state_dir`. Kill its nodes if they still run."""
         if not self._usable():
             return
         with self._locked():
@@ -99,7 +103,7 @@ class Ledger:
             self._sweep()
 
     def sweep(self) -> None:
-        """Undo what dead labs left."""
+        """Undo the changes of dead labs."""
         if self._usable():
             with self._locked():
                 self._sweep()
@@ -167,7 +171,7 @@ def _myself() -> tuple[int, str]:
 
 
 def _absent(folder: Path) -> list[Path]:
-    """`folder` and its parents that do not exist, the outermost first."""
+    """Return `folder` and its parents that do not exist, the outermost first."""
     return [path for path in (*reversed(folder.parents), folder) if not path.exists()]
 
 

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for the image that holds Python and this collection, so that nothing is built and nothing is pulled.
+"""A stand-in for the image with Python and this collection, so that no image is built or pulled.
 
-The image COLLECTION is empty but for the lab's own program. An admission policy of the lab gives its pods what the real
-image and a real cluster have: interpreter and sources, as volumes that cannot be written, and an address by which the
-API server is reached, as kube-proxy makes one. It also shows them the node's simulated hardware where they ask for the
-node's `/`. So whoever installs them, such as the role `controllers`, does it as on any cluster.
+The image COLLECTION has only the lab's own program. An admission policy of the lab gives its pods
+what the real image and cluster have. These are interpreter and sources, as read-only volumes, and
+an address of the API server, as from kube-proxy. If a pod mounts the node's `/`, the policy mounts
+the node's simulated hardware instead. So an installer, such as the role `controllers`, works as on
+any cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "re
 
 
 def interpreter_folders() -> list[str]:
-    """Folders of this Python, its packages, the libraries that it loads, and the collection's sources."""
+    """Return the folders of this Python, its packages and libraries, and the collection's
+    sources."""
     wanted = ["/lib", "/lib64", "/usr", sys.base_prefix, sys.prefix, sysconfig.get_path("purelib"), str(_ROOT)]
     wanted += filter(None, import_path().split(":"))
     found: list[str] = []
@@ -41,13 +43,14 @@ def interpreter_folders() -> list[str]:
 
 
 def interpreter_environment() -> dict[str, str]:
-    """Where compiled files lie, if they are kept aside: each start would compile everything anew otherwise."""
+    """Return the variable for the folder of compiled files, without which each start would compile
+    everything."""
     name = "PYTHONPYCACHEPREFIX"
     return {name: os.environ[name]} if os.environ.get(name) else {}
 
 
 def documents(address: str, port: int) -> list[dict[str, Any]]:
-    """The policy and its binding. `address` and `port`: where pods reach the API server."""
+    """Return the policy and its binding. Pods reach the API server at `address` and `port`."""
     environment = {
         "KUBERNETES_SERVICE_HOST": address, "KUBERNETES_SERVICE_PORT": str(port), **interpreter_environment(),
     }  # fmt: skip
@@ -75,10 +78,10 @@ def _has_image(containers: str) -> str:
 
 
 def _patch(folders: Iterable[str], environment: Mapping[str, str]) -> str:
-    """What is added to a pod, in CEL."""
+    """Return the addition to a pod, in CEL."""
     named = {f"lab-{number}": folder for number, folder in enumerate(folders)}
     volumes = ", ".join(_volume(_text(name), folder) for name, folder in named.items())
-    # A pod has volumes by then: that of its token.
+    # A pod already has a volume with its token.
     roots = "object.spec.volumes.filter(v, has(v.hostPath) && v.hostPath.path == '/')"
     mounts = ", ".join(
         f"Object.spec.containers.volumeMounts{{name: {_text(name)}, mountPath: {_text(folder)}, readOnly: true}}"
@@ -98,5 +101,5 @@ def _volume(name: str, folder: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A string of CEL; those of JSON are."""
+    """Return a CEL string, which has the form of JSON."""
     return json.dumps(value)

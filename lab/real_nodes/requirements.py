@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a machine must have for real nodes, and one sentence that says what it has not."""
+"""Check what a machine needs for real nodes, and explain in a sentence what is missing."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PROGRAMS = ("unshare", "mount", "ip")
 
 
 def missing() -> str | None:
-    """Why this machine cannot have real nodes, or None when it can."""
+    """Return why this machine cannot have real nodes, or None."""
     return next(_troubles(), None)
 
 
 def may_lower_oom_scores() -> bool:
-    """Whether a process may be made less likely to be killed when memory runs out."""
+    """Return whether a process may be protected against being killed when memory runs out."""
     return bool(_capabilities() >> _SYS_RESOURCE & 1)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a control plane to real nodes that are ready, and back to a machine as it was."""
+"""Start real nodes beside a control plane, and restore the machine when they end."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
 
 def check(count: int) -> None:
-    """LabError when real nodes are wanted and this machine cannot have them."""
+    """Raise LabError if real nodes are wanted and this machine cannot have them."""
     trouble = missing() if count else None
     if trouble:
         raise LabError(trouble)
 
 
 def reserve(state_dir: Path, count: int) -> list[RealNode]:
-    """Take numbers and addresses for the nodes, and note on the ledger what that changes."""
+    """Reserve numbers and addresses for the nodes, and record the changes in the ledger."""
     return Ledger().open(state_dir, real_node_names(count)) if count else []
 
 
@@ -57,7 +57,8 @@ def prepare(nodes: Sequence[RealNode], layout: Layout, authority: Authority, clu
 def start(
     nodes: Sequence[RealNode], processes: Processes, api: Api, layout: Layout, plugin_start: float = 0.0
 ) -> None:
-    """Start the nodes and the vendor's plugin, a stand-in. plugin_start: seconds that a start of the plugin takes."""
+    """Start the nodes and the stand-in of the vendor's plugin, which takes `plugin_start` seconds
+    to start."""
     if not nodes:
         return
     records = [processes.start(namespace.command(node)) for node in nodes]
@@ -69,7 +70,10 @@ def start(
 
 
 def wait_ready(nodes: Sequence[RealNode], processes: Processes, api: Api, seconds: float) -> None:
-    """Returns when all nodes are ready and the plugin has published on each. LabError with the end of a node's logs."""
+    """Return when all nodes are ready and the plugin has published on each.
+
+    Raise LabError with the end of a node's logs.
+    """
     for node in nodes:
         try:
             processes.wait_until(f"the real node {node.name}", functools.partial(_ready, api, node.name), seconds)
@@ -80,10 +84,10 @@ def wait_ready(nodes: Sequence[RealNode], processes: Processes, api: Api, second
 
 
 def stop(state_dir: Path, processes: Processes) -> None:
-    """Kill the nodes, and undo what they changed on the machine."""
+    """Kill the nodes and undo their changes to the machine."""
     for node in Ledger().nodes(state_dir):
         if any(record.name == node.name for record in processes.records()):
-            # A first process of a namespace takes no other signal from outside than this one.
+            # The first process of a namespace accepts no other signal from outside.
             processes.stop(node.name, number=signal.SIGKILL)
     Ledger().close(state_dir)
 
@@ -115,7 +119,7 @@ def _ready(api: Api, name: str) -> bool:
 
 
 def _unmet(node: dict[str, Any]) -> list[str]:
-    """Messages of the conditions that keep the node from being ready."""
+    """Return the messages of the conditions that keep the node from being ready."""
     conditions = node.get("status", {}).get("conditions", ())
     return [entry.get("message", "") for entry in conditions
             if entry["type"] == "Ready" and entry["status"] != "True"]

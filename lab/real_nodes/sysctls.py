@@ -22,7 +22,7 @@ _CHANGED = (
 
 
 def read(root: Path = ROOT) -> dict[str, str]:
-    """The present values of those that this machine has."""
+    """Return the current values of the settings that this machine has."""
     found = {}
     for name in _CHANGED:
         with contextlib.suppress(OSError):
@@ -31,7 +31,8 @@ def read(root: Path = ROOT) -> dict[str, str]:
 
 
 def restore(values: Mapping[str, str], root: Path = ROOT) -> None:
-    """Set back what is not as in `values`. What cannot be written, the kubelet could not write either."""
+    """Restore settings that differ from `values`. Skip settings that cannot be written, as the
+    kubelet did."""
     for name, value in values.items():
         with contextlib.suppress(OSError):
             if (root / name).read_text("ascii").strip() != value:

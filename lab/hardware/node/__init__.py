@@ -1,4 +1,4 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One node's kernel, PCI bus and vendor's driver, played on a folder. Stand-ins: nothing here touches hardware."""
+"""Simulate one node's kernel, PCI bus and vendor driver in a folder. Nothing here uses hardware."""

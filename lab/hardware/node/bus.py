@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's PCI bus as the kernel shows it below /sys: a hot-plug port for each slot, and what is plugged in below it.
+"""A node's PCI bus as the kernel shows it below /sys: a hot-plug port for each slot, and the device
+in it.
 
     NODE/sys/devices/pci0000:00/0000:00:01.0/                  a root port of a root complex
     …/0000:01:00.0/0000:02:00.0/                               a switch: its upstream port, and the port of a slot
@@ -11,14 +12,15 @@
     NODE/sys/bus/pci/{rescan,drivers_probe,drivers_autoprobe}
     NODE/sys/bus/pci/drivers/nvidia/{bind,unbind}              and a link to each device that the driver has
 
-A device that is no GPU of NVIDIA's has the class and the driver that its model names, and a render node of DRM, or as
-CXL memory a memory device with its serial number, and with the file that sanitizes it, unless the model has the
-attribute `sanitize: false`.
+A device that is no NVIDIA GPU has the class and driver of its model. It has a render node of DRM,
+or, as CXL memory, a memory device with its serial number. CXL memory also has a file that sanitizes
+it, unless the model has the attribute `sanitize: false`.
 
-Two slots share a switch, two switches a root complex, which is a PCI domain of its own. Root complexes belong to the
-NUMA nodes 0 and 1 in turn.
+Two slots share a switch. Two switches share a root complex, which is a PCI domain. Root complexes
+belong to the NUMA nodes 0 and 1 in turn.
 
-Files that start something are offered by the simulator (control_files.py); this file only knows where they are.
+The simulator offers the files that start an operation (control_files.py). This file only knows
+their paths.
 """
 
 from __future__ import annotations
@@ -35,41 +37,42 @@ REMOVE, RESCAN, SANITIZE = "remove", "rescan", "sanitize"
 _FIRST_BUS = 0x10
 _SLOTS_PER_SWITCH, _SLOTS_PER_ROOT, _NUMA_NODES = 2, 4, 2
 _MEMORY, _MEMORY_64 = 0x40200, 0x14220C
-# Number, size and flags of the BARs of a data centre GPU.
+# Number, size and flags of the BARs of a data center GPU.
 BARS = ((0, 16 << 20, _MEMORY), (1, 128 << 30, _MEMORY_64), (3, 32 << 20, _MEMORY_64))
 _LINES = 13
 _CONFIG_BYTES = 64
-# Memory behind the port of a slot: for BARs of 64 bits, and for those of 32.
+# Memory behind the port of a slot, for BARs of 64 bits and of 32 bits.
 WINDOW, _WINDOW_32 = 256 << 30, 64 << 20
 
 
 def port_address(slot: int) -> str:
-    """PCI address of the port of a slot."""
+    """Return the PCI address of the port of a slot."""
     return _bridges(slot)[-1]
 
 
 def device_address(slot: int) -> str:
-    """PCI address of the device in a slot."""
+    """Return the PCI address of the device in a slot."""
     return f"{slot // _SLOTS_PER_ROOT:04x}:{device_bus(slot):02x}:00.0"
 
 
 def device_bus(slot: int) -> int:
-    """Number of the bus between a slot's port and its device."""
+    """Return the number of the bus between a slot's port and its device."""
     return _FIRST_BUS + slot % _SLOTS_PER_ROOT
 
 
 def root_complex(address: str) -> str:
-    """The root complex that a device with this address is below."""
+    """Return the root complex above a device with this address."""
     return f"pci{address.partition(':')[0]}:00"
 
 
 def numa_node(slot: int) -> int:
-    """NUMA node of a slot."""
+    """Return the NUMA node of a slot."""
     return slot // _SLOTS_PER_ROOT % _NUMA_NODES
 
 
 def _bridges(slot: int) -> tuple[str, str, str]:
-    """Addresses of the bridges above a slot: root port, the switch's upstream port, the slot's own port."""
+    """Return the addresses of the bridges above a slot: root port, switch upstream port, the slot's
+    own port."""
     root, place = divmod(slot, _SLOTS_PER_ROOT)
     switch, port = divmod(place, _SLOTS_PER_SWITCH)
     (outer, _last), (inner, _end) = _buses(slot)
@@ -77,7 +80,8 @@ def _bridges(slot: int) -> tuple[str, str, str]:
 
 
 def _buses(slot: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """First and last bus behind the root port above a slot, and behind the switch's upstream port."""
+    """Return the first and last bus behind a slot's root port, and behind its switch upstream
+    port."""
     switch = slot % _SLOTS_PER_ROOT // _SLOTS_PER_SWITCH
     last = _FIRST_BUS + (switch + 1) * _SLOTS_PER_SWITCH - 1
     return (1 + 2 * switch, last), (2 + 2 * switch, last)
@@ -102,16 +106,16 @@ class PciBus:
 
     @property
     def autoprobe(self) -> bool:
-        """Whether the kernel looks for a driver when a device appears."""
+        """Return whether the kernel looks for a driver when a device appears."""
         return (self.pci / "drivers_autoprobe").read_text(encoding="utf-8").strip() != "0"
 
     def ports(self) -> Iterator[tuple[str, Path]]:
-        """Address and folder of every port."""
+        """Yield the address and folder of every port."""
         for path in sorted(self._tree.glob("pci*/*:*:*.*/*:*:*.*/*:*:*.*")):
             yield path.name, path
 
     def add_port(self, slot: int, offer: Callable[[Path], None] = lambda folder: None) -> Path:
-        """The port of a slot; made when it is new, with the control files that `offer` makes."""
+        """Return the port of a slot. A new port gets the control files that `offer` makes."""
         folder = self._port(slot)
         if not folder.exists():
             upstream, own = _buses(slot), (device_bus(slot), device_bus(slot))
@@ -125,7 +129,8 @@ class PciBus:
         return folder
 
     def add_device(self, device: BusDevice, width: int, offer: Callable[[Path], None]) -> None:
-        """Show a device in a slot that has a port. `width`: lanes of its link; `offer` makes its control files."""
+        """Show a device in a slot that has a port. `width` is the lanes of its link. `offer` makes
+        its control files."""
         port = self._port(device.slot)
         staged = self.root / "simulator" / "staged"
         shutil.rmtree(staged, ignore_errors=True)
@@ -136,7 +141,7 @@ class PciBus:
         self._link(port / device.address)
 
     def remove_device(self, device: BusDevice) -> None:
-        """Show a device no longer."""
+        """Stop showing a device."""
         self.unbind(device)
         (self.devices / device.address).unlink(missing_ok=True)
         shutil.rmtree(self._folder(device), ignore_errors=True)
@@ -160,15 +165,16 @@ class PciBus:
             file.write_text(f"{device.number}\n", encoding="ascii")
 
     def security(self, device: BusDevice) -> Path:
-        """The folder by which CXL memory is sanitized."""
+        """Return the folder that sanitizes CXL memory."""
         return self._folder(device) / f"mem{device.slot}" / "security"
 
     def show_security(self, device: BusDevice, state: str) -> None:
-        """Show the state of the memory's security: `sanitize` while it is sanitized, else `disabled`."""
+        """Show the state of the memory's security: `sanitize` while it is sanitized, else
+        `disabled`."""
         (self.security(device) / "state").write_text(f"{state}\n", encoding="ascii")
 
     def unbind(self, device: BusDevice) -> None:
-        """Show that no driver has a device, and nothing of what the driver showed for it."""
+        """Show that no driver has a device, and remove the files of the driver."""
         (self._folder(device) / "driver").unlink(missing_ok=True)
         (self.pci / "drivers" / device.driver / device.address).unlink(missing_ok=True)
         for shown in ("drm", f"mem{device.slot}"):
@@ -178,17 +184,18 @@ class PciBus:
             (self.root / device.file.lstrip("/")).unlink(missing_ok=True)
 
     def wanted_driver(self, device: BusDevice) -> str:
-        """Which driver the kernel would take: what `driver_override` names, else the one for the device's ids."""
+        """Return the driver that the kernel would use: `driver_override`, else the driver for the
+        device's IDs."""
         override = (self._folder(device) / "driver_override").read_text(encoding="utf-8").strip()
         return driver_of(device) if override in ("", "(null)") else override
 
     def is_wanted(self, device: BusDevice) -> bool:
-        """Whether the kernel has the driver that it would take: no other one is ever loaded here."""
+        """Return whether the kernel has that driver. No other driver is ever loaded here."""
         return self.wanted_driver(device) == driver_of(device) != ""
 
     def lose_link(self, device: BusDevice) -> None:
-        """Show what is left of a link to a device that is gone."""
-        # What nobody answers reads as all ones.
+        """Show the rest of a link to a device that is gone."""
+        # A read without an answer returns all ones.
         (self._folder(device) / "config").write_bytes(b"\xff" * _CONFIG_BYTES)
         (self._folder(device) / "current_link_width").write_text("0\n", encoding="utf-8")
         (self._folder(device) / "current_link_speed").write_text("Unknown\n", encoding="utf-8")
@@ -205,22 +212,24 @@ class PciBus:
 
 
 def vendor_of(device: BusDevice) -> str:
-    """PCI vendor id, hexadecimal."""
+    """Return the PCI vendor ID, hexadecimal."""
     return str(device.properties.get("vendor_id", "10de"))
 
 
 def product_of(device: BusDevice) -> str:
-    """PCI device id, hexadecimal."""
+    """Return the PCI device ID, hexadecimal."""
     return str(device.properties.get("device_id", "2330"))
 
 
 def class_of(device: BusDevice) -> str:
-    """PCI class, six hexadecimal digits: a GPU's without a display, unless the model says another."""
+    """Return the PCI class, six hexadecimal digits: a GPU without a display, unless the model has
+    another."""
     return str((device.properties.get("attributes") or {}).get("pci_class", "030200"))
 
 
 def driver_of(device: BusDevice) -> str:
-    """The driver for a device's ids, which its model may name; empty when the kernel knows none."""
+    """Return the driver for a device's IDs, which its model may name, or an empty string if there
+    is none."""
     named = (device.properties.get("attributes") or {}).get("driver", "")
     return str(named) or (DRIVER if vendor_of(device) == "10de" else "")
 
@@ -233,7 +242,8 @@ def _bridge_files(slot: int, buses: tuple[int, int]) -> dict[str, str]:
 
 
 def _windows(slot: int, slots: int) -> str:
-    """A bridge's own BARs, which it has none of, then its windows: ports, memory, and what may be read ahead."""
+    """Return a bridge's BARs, of which it has none, then its windows: ports, memory and
+    prefetchable memory."""
     lines = ["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * (_LINES + 4)
     lines[_LINES + 1] = f"0x{0x90000000:016x} 0x{0x90000000 + slots * _WINDOW_32 - 1:016x} 0x{0x200:016x}"
     start = (slot + 1) << 40
@@ -263,13 +273,15 @@ def _files(device: BusDevice, width: int) -> dict[str, str]:
 
 
 def _config(device: BusDevice) -> bytes:
-    """The beginning of its configuration: vendor and device, then nothing that anybody here reads."""
+    """Return the beginning of the configuration: vendor and device, then zeros, which no program
+    reads."""
     ids = b"".join(int(each, 16).to_bytes(2, "little") for each in (vendor_of(device), product_of(device)))
     return ids.ljust(_CONFIG_BYTES, b"\0")
 
 
 def _resource(device: BusDevice) -> str:
-    """Start, end and flags of each BAR; one without an address begins at 0, as the kernel shows it."""
+    """Return start, end and flags of each BAR. Without an address it begins at 0, as in the
+    kernel."""
     lines = ["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * _LINES
     for number, size, flags in BARS:
         start = ((device.slot + 1) << 40) + (number << 38) if device.room else 0
@@ -284,6 +296,6 @@ def _fill(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _link_to(link: Path, target: Path) -> None:
-    # Relative, so that it leads to the same place from within the node.
+    # Relative, so that it has the same target within the node.
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(target, link.parent))

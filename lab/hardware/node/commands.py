@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Puts the stand-ins of a node's commands into its usr/bin: programs that run by themselves, on this Python."""
+"""Write the stand-ins of a node's commands to its usr/bin, as programs that run with this
+Python."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ sys.exit(main(sys.argv[1:]))
 
 
 def write_commands(folder: Path) -> None:
-    """One script for each command; the nodes link to them."""
+    """Write one script for each command. The nodes get copies."""
     folder.mkdir(parents=True, exist_ok=True)
-    # The folder that holds ansible_collections.
+    # The folder of ansible_collections.
     root = str(Path(__file__).absolute().parents[6])
     for name in COMMANDS:
         text = _SCRIPT.format(python=sys.executable, name=name, root=root, package=_PACKAGE,
@@ -35,7 +36,8 @@ def write_commands(folder: Path) -> None:
 
 
 def give_commands(node: Path, folder: Path) -> None:
-    """Give a node copies of the commands in `folder`: who sees only the node's own folder must find them, too."""
+    """Copy the commands in `folder` to a node, because some programs see only the node's own
+    folder."""
     own = node / "usr" / "bin"
     own.mkdir(parents=True, exist_ok=True)
     for name in COMMANDS:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a process on a real node has a device open: a container that was given it, and uses it."""
+"""Find out whether a process on a real node has a device open, such as a container that uses it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ansible_collections.composable.infra.lab.real_nodes.cgroups import hierarch
 
 
 def is_open_in(cgroup: str | None, device: BusDevice, proc: Path = Path("/proc")) -> bool:
-    """Whether a process in the node's control group has the device open; a node without one has no such processes."""
+    """Return whether a process in the node's control group has the device open.
+
+    A node without a control group has no such processes.
+    """
     if cgroup is None:
         return False
     pids = members([hierarchy / cgroup for hierarchy in hierarchies()])
@@ -27,6 +30,6 @@ def _open_files(process: Path) -> set[str]:
         for entry in (process / "fd").iterdir():
             found.add(os.readlink(entry))
     except OSError:
-        # It has ended meanwhile.
+        # The process has ended.
         return found
     return found

@@ -1,15 +1,17 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of the simulated kernel that start something when they are written to, and end the write when it is done.
+"""Files of the simulated kernel that start an operation when written, and end the write when it is
+done.
 
-A write to /sys/.../remove or rescan returns when the kernel has done it, and hangs when the kernel hangs. A named pipe
-can do so: the simulator keeps it full, so a writer waits. The simulator learns by inotify that it was opened, acts, and
-then empties it. Three differences to a kernel stay: opening counts as asking, each error reads as a broken pipe, and a
-writer that hangs can be killed.
+A write to /sys/.../remove or rescan returns when the kernel is done, and hangs when the kernel
+hangs. A named pipe can do that. The simulator keeps the pipe full, so a writer waits. inotify
+reports that a writer opened the pipe. The simulator then acts and empties the pipe. Three
+differences to a kernel remain. Opening the file starts the operation, each error reads as a broken
+pipe, and a hanging writer can be killed.
 
-After each answer a fresh pipe takes the file's place. The old one stays open for a while, for writers that had it open
-and had not written yet.
+After each answer a new pipe replaces the file. The old pipe stays open for a while, for writers
+that had opened it and not written yet.
 """
 
 from __future__ import annotations
@@ -26,13 +28,16 @@ from ansible_collections.composable.infra.lab.hardware.inotify import Inotify
 _PAGE = 4096
 _ROOMY = 1 << 18
 _LATE_SECONDS = 60.0
-# Writers at one file at the same time.
+# Number of writers at a file at the same time.
 _MOST_WRITERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Somebody opened a control file: `verb` is its name; `address` is the device's or port's, "" for the bus."""
+    """A program opened a control file.
+
+    `verb` is the file name. `address` is that of the device or port, or "" for the bus.
+    """
 
     node: str
     verb: str
@@ -40,7 +45,10 @@ class Asked:
 
 
 class ControlFiles:
-    """All control files of all nodes. One thread offers and answers; another may look up what was asked."""
+    """All control files of all nodes.
+
+    One thread offers and answers. Another may look up requests.
+    """
 
     def __init__(self, inotify: Inotify) -> None:
         self._inotify = inotify
@@ -49,7 +57,8 @@ class ControlFiles:
         self._late: list[tuple[float, int]] = []
 
     def offer(self, path: Path, asked: Asked) -> None:
-        """Put a pipe at `path`; who opens it asks for `asked`. OSError when there are no more open files or watches."""
+        """Put a pipe at `path`. Opening it requests `asked`. Raise OSError without free files or
+        watches."""
         self._let_go_of_orphans(path)
         self._put(path, asked)
 
@@ -68,12 +77,12 @@ class ControlFiles:
         fresh.rename(path)
 
     def asked(self, number: int) -> Asked | None:
-        """What the opening of the file with this inotify number asks for."""
+        """Return the request of the file with this inotify number, or None."""
         found = self._pipes.get(number)
         return found[0] if found else None
 
     def answer(self, asked: Asked, path: Path | None) -> None:
-        """Let all who wrote go on. `path`: where the file is, for those who come later; None when it is gone."""
+        """Let all writers go on. `path` is the file for later writers, or None if it is gone."""
         number = self._numbers.pop(asked, None)
         if path is not None:
             self._put(path, asked)
@@ -83,7 +92,7 @@ class ControlFiles:
         self._close_late()
 
     def refuse(self, asked: Asked, path: Path) -> None:
-        """Fail the writes of all who wait at the file `path`; later writers find a fresh one."""
+        """Fail the writes of all writers at `path`. Later writers find a new pipe."""
         number = self._numbers.pop(asked, None)
         self._put(path, asked)
         if number is not None:
@@ -91,7 +100,7 @@ class ControlFiles:
             os.close(self._pipes.pop(number)[1])
 
     def _let_go_of_orphans(self, path: Path) -> None:
-        """Let those go on who wait at the pipe of an earlier simulator."""
+        """Let writers at the pipe of an earlier simulator go on."""
         if path.is_fifo():
             handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             number = -handle
@@ -108,11 +117,11 @@ class ControlFiles:
 
     @staticmethod
     def _empty(handle: int) -> None:
-        # A writer that sleeps needs a page of its own, and a full pipe here has one page for all of them.
+        # A sleeping writer needs a free page, and a full pipe here has only one page.
         with contextlib.suppress(PermissionError):
             fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _ROOMY)
         with contextlib.suppress(BlockingIOError):
             while os.read(handle, _PAGE):
                 pass
-        # Each writer that waits takes a page of its own, however little it writes.
+        # Each waiting writer takes a page, however little it writes.
         fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _MOST_WRITERS * _PAGE)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for `cxl` on a simulated node: takes CXL memory offline, unless a process has it open, and back.
+"""A stand-in for `cxl` on a simulated node: take CXL memory offline, unless a process has it open,
+and back.
 
-NODE_ROOT is the node's folder. Words as cxl-cli 78 has them.
+NODE_ROOT is the node's folder. The output is like that of cxl-cli 78.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _VERBS = {"disable-memdev": True, "enable-memdev": False}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command line; returns the exit code."""
+    """Run one command line and return the exit code."""
     if len(arguments) != 2 or arguments[0] not in _VERBS:
         print("usage: cxl disable-memdev|enable-memdev <mem>", file=sys.stderr)
         return 129

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes wrong on a simulated node, switched on and off while it runs, in the file `faults.json` of its folder."""
+"""Faults of a simulated node, switched while it runs, in the file `faults.json` of its folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS: Mapping[str, str] = {
 
 
 def read(folder: Path) -> frozenset[str]:
-    """Faults that are on. LabError when the file says something that is not allowed."""
+    """Return the faults that are on. Raise LabError if the file has a value that is not allowed."""
     path = folder / "faults.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -45,17 +45,18 @@ def read(folder: Path) -> frozenset[str]:
 
 
 def switch(folder: Path, kind: str, on: bool) -> frozenset[str]:
-    """Switch one fault; returns what is on now. LabError when there is no such kind."""
+    """Switch one fault and return the faults that are on now. Raise LabError for an unknown
+    kind."""
     wanted = read(folder) - {check_kind(kind)} | ({kind} if on else set())
     temporary = folder / "faults.new"
     temporary.write_text(json.dumps(dict.fromkeys(sorted(wanted), True)) + "\n", encoding="utf-8")
-    # Replaced in one step: a reader sees the faults of before or of after.
+    # Replaced in one step, so that a reader sees the old or the new faults.
     temporary.replace(folder / "faults.json")
     return wanted
 
 
 def check_kind(kind: str) -> str:
-    """`kind` when it is one of KINDS, else LabError."""
+    """Return `kind` if it is one of KINDS, else raise LabError."""
     if kind not in KINDS:
         raise LabError(f"fault {kind!r} is not allowed: use one of {', '.join(KINDS)}")
     return kind

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel of one simulated node: hot plug, rescan, drivers, removal, and what it says in its log.
+"""The kernel of one simulated node: hot plug, rescan, drivers, removal, and its log.
 
-It is as harsh as a kernel. A removal waits for whoever has the device open; until it ends, the node's bus is locked,
-and no rescan, no other removal and no hot-plug event gets through. A device that the fabric pulls while a driver has it
-stays on the bus as a dead one, with Xid 79 in the log. CXL memory is sanitized in the background, and not while it is
-disabled or used (Linux, drivers/cxl/core/mbox.c, `cxl_mem_sanitize`).
+It is as strict as a real kernel. A removal waits while a process has the device open. Until the
+removal ends, the node's bus is locked for rescans, other removals and hot-plug events. If the
+fabric pulls a device that a driver has, a dead device stays on the bus, with Xid 79 in the log. CXL
+memory is sanitized in the background, but not while it is disabled or used (Linux,
+drivers/cxl/core/mbox.c, `cxl_mem_sanitize`).
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ SANITIZE_SECONDS = 0.5
 
 
 class NodeKernel:
-    """One node. One thread calls it.
+    """Kernel of one node. One thread calls it.
 
-    `slots`: ports that the node has from the start. `events`: a device that is plugged in announces itself. `offer`
-    makes the file `remove` of a device, or `rescan` of a port that comes later: called with folder, file name and
-    address before it can be seen. `on_lost` is called when a device was lost. `is_open`: whether a process other than
-    the simulated ones has a device open.
+    `slots` is the number of ports from the start. With `events`, a plugged-in device announces
+    itself. `offer` makes the file `remove` of a device, or `rescan` of a later port. It is called
+    with folder, file name and address before the folder is visible. `on_lost` is called when a
+    device was lost. `is_open` says whether a process other than the simulated ones has a device
+    open.
     """
 
     def __init__(self, root: Path, slots: int, events: bool, offer: Callable[[Path, str, str], None],
@@ -68,7 +70,7 @@ class NodeKernel:
             "A stand-in: this folder plays a node's kernel, PCI bus and GPU driver for the lab.\n", encoding="utf-8")
 
     def plug(self, devices: Iterable[PluggedDevice]) -> None:
-        """The fabric says what is plugged in now."""
+        """Set the devices that the fabric has plugged in now."""
         slots: dict[str, int] = self.records.read_note("plugged")
         self._plugged = {device.uid: device for device in devices}
         for uid in slots.keys() - self._plugged.keys():
@@ -84,13 +86,13 @@ class NodeKernel:
         self.notice()
 
     def notice(self) -> None:
-        """Take up the hot-plug events that have come; they wait while the bus is locked."""
+        """Handle the hot-plug events that have arrived. They wait while the bus is locked."""
         if self.hung is None and self._noticed:
             self._discover(self._noticed)
             self._noticed.clear()
 
     def rescan(self, port: str = "") -> bool:
-        """Look for devices below one port, or everywhere. False: the bus is locked, so it has to wait."""
+        """Find devices below one port, or everywhere. Return False if the bus is locked."""
         if self.hung is not None:
             return False
         slots: dict[str, int] = self.records.read_note("plugged")
@@ -98,7 +100,8 @@ class NodeKernel:
         return True
 
     def remove(self, address: str) -> bool:
-        """Take a device off the bus. False: it hangs, or waits for one that hangs."""
+        """Take a device off the bus. Return False if that hangs or waits for a removal that
+        hangs."""
         with self.records.lock():
             device = self.records.device(address)
             if device is None:
@@ -115,7 +118,7 @@ class NodeKernel:
             return True
 
     def _hang(self, address: str | None) -> None:
-        """Take the place of the writer whose write does not return: here the writer can be killed."""
+        """Take the place of a writer that hangs, because here the writer can be killed."""
         if address is not None:
             left_behind.note(self.root, f"sys/bus/pci/devices/{address}/{REMOVE}", os.getpid())
         elif self.hung is not None:
@@ -123,7 +126,8 @@ class NodeKernel:
         self.hung = address
 
     def sanitize(self, address: str) -> bool:
-        """Begin to sanitize memory. False: the kernel refuses, since the memory is disabled, used or sanitized."""
+        """Begin to sanitize memory. Return False if the memory is disabled, used or being
+        sanitized."""
         with self.records.lock():
             device = self.records.device(address)
             if device is None or device.draining or address in self.sanitizing or self._in_use(device):
@@ -133,7 +137,7 @@ class NodeKernel:
             return True
 
     def end_sanitizing(self) -> None:
-        """Show what memory is sanitized by now."""
+        """Show which memory has been sanitized."""
         for address in [a for a, due in self.sanitizing.items() if due <= time.monotonic()]:
             del self.sanitizing[address]
             device = self.records.device(address)
@@ -142,18 +146,18 @@ class NodeKernel:
                 self.records.log(f"cxl_pci {address}: Sanitization operation ended", INFO)
 
     def probe(self, address: str) -> None:
-        """Look for a driver for a device that has none."""
+        """Find a driver for a device without one."""
         with self.records.lock():
             device = self.records.device(address)
             if device is not None and not device.driver and self.bus.is_wanted(device):
                 self._bind(device)
 
     def bind(self, address: str) -> None:
-        """Give a device to the vendor's driver, which takes its own only; another driver's is left alone."""
+        """Bind a device to the vendor's driver, which ignores devices of other drivers."""
         self.probe(address)
 
     def unbind(self, address: str) -> None:
-        """Take a device from its driver, unless somebody uses it."""
+        """Unbind a device from its driver, unless a process uses it."""
         with self.records.lock():
             device = self.records.device(address)
             if device is None or not device.driver:
@@ -214,7 +218,7 @@ class NodeKernel:
         self.bus.bind(bound)
 
     def offer_sanitizing(self, device: BusDevice) -> None:
-        """Offer the file that sanitizes memory, where the device can do so."""
+        """Offer the file that sanitizes memory, if the device supports that."""
         able = (device.properties.get("attributes") or {}).get("sanitize", True)
         if device.driver == CXL_DRIVER and able:
             self._offer(self.bus.security(device), SANITIZE, device.address)
@@ -250,6 +254,6 @@ class NodeKernel:
         return bool(device.driver) and (device.persistence or self.records.is_open(device) or self._is_open(device))
 
     def _free_slot(self, taken: Iterable[int]) -> int:
-        # A dead device still occupies the place in the kernel's tree.
+        # A dead device still occupies its place in the kernel's tree.
         full = {*taken, *(device.slot for device in self.records.devices())}
         return next(slot for slot in range(len(full) + 1) if slot not in full)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for `modprobe` on a simulated node: it knows the modules of the vendor's driver.
+"""A stand-in for `modprobe` on a simulated node, with the modules of the vendor's driver.
 
-NODE_ROOT is the node's folder. A module is a folder in sys/module, as the kernel shows it.
+NODE_ROOT is the node's folder. A module is a folder in sys/module, as in the kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEEDS = {"nvidia": "", "nvidia_uvm": "nvidia", "nvidia_modeset": "nvidia", "nvid
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Load modules, or with -r unload them; returns the exit code."""
+    """Load modules, or unload them with -r. Return the exit code."""
     modules = Path(os.environ["NODE_ROOT"]) / "sys" / "module"
     names = [name.replace("-", "_") for name in arguments if not name.startswith("-")]
     for name in names:

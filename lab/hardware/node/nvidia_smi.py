@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for `nvidia-smi` on a simulated node: what the collection calls, with the vendor's words and exit codes.
+"""A stand-in for `nvidia-smi` on a simulated node, with the vendor's output and exit codes.
 
-NODE_ROOT is the node's folder. Whatever lists devices uses each one that the driver has, and so makes its files. A
-device that is draining is not seen, except by `drain`. A lost one is told as an error.
-Words as nvidia-smi 580 has them; exit codes as its manual lists them.
+NODE_ROOT is the node's folder. A command that lists devices uses each device of the driver, and so
+makes its files. Only `drain` sees a draining device. A lost device is reported as an error.
+
+The output is like that of nvidia-smi 580, and the exit codes are those of its manual.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _STATES = {"0": False, "1": True}
 
 
 class _Ended(Exception):
-    """The program ends with a code, after these words."""
+    """Ends the program with a code after a message."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -31,7 +32,7 @@ class _Ended(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command line; returns the exit code."""
+    """Run one command line and return the exit code."""
     root = Path(os.environ["NODE_ROOT"])
     try:
         if not (root / "sys" / "module" / "nvidia").exists():
@@ -60,7 +61,10 @@ def _run(records: Records, arguments: list[str]) -> int:
 
 
 def _seen(records: Records) -> list[BusDevice]:
-    """Devices that a new program sees, each used once; by minor number. The caller holds the lock."""
+    """Return the devices that a new program sees, by minor number. Use each of them once.
+
+    The caller holds the lock.
+    """
     fails = faults.DRIVER_FAILS in faults.read(records.root)
     seen = []
     for device in records.devices():
@@ -138,7 +142,7 @@ def _remove(records: Records, device: BusDevice) -> int:
         raise _Ended(OTHER, f"Failed to remove GPU {_bus_id(device)}: it is not draining")
     if records.is_open(device):
         raise _Ended(OTHER, f"Failed to remove GPU {_bus_id(device)}: In use by another client")
-    # From here on it is the kernel's removal, which this program waits for.
+    # From here on the kernel removes the device, and this program waits.
     with (records.root / "sys/bus/pci/devices" / device.address / "remove").open("w", encoding="utf-8") as removal:
         removal.write("1")
     print(f"Successfully removed GPU {_bus_id(device)}")

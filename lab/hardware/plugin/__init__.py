@@ -1,4 +1,5 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vendor's DRA plugin, played for all nodes: a DaemonSet's pods, and what each enumerates when it starts."""
+"""The vendor's DRA plugin, simulated for all nodes: a DaemonSet's pods, and the devices that each
+finds."""

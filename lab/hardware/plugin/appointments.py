@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes to look at, now or at a time: several at once, each by one worker."""
+"""Handle nodes now or at a later time, several at once, each by one worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from collections.abc import Callable
 
 
 class Appointments:
-    """Calls `look` with a node when it is due; a node's looks follow each other. It has few threads for any number."""
+    """Calls `look` with a node when it is due. Calls for the same node never overlap.
+
+    A few threads serve any number of nodes.
+    """
 
     def __init__(self, look: Callable[[str], None], workers: int) -> None:
         self._look = look
@@ -29,7 +32,7 @@ class Appointments:
             threading.Thread(target=self._work, args=(mine,), name=f"plugins-{number}", daemon=True).start()
 
     def make(self, node: str, seconds: float = 0.0) -> None:
-        """Look at the node when `seconds` have passed."""
+        """Handle the node after `seconds`."""
         if seconds <= 0:
             self._hand_over(node)
             return

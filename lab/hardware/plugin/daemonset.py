@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of the vendor's DRA plugin, as its chart 0.4 makes them; kwok plays the pods."""
+"""The objects of the vendor's DRA plugin, as in its chart 0.4. kwok simulates the pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.1"
 
 
 def documents() -> list[dict[str, Any]]:
-    """Namespace, ServiceAccount and DaemonSet, in the order in which they can be applied."""
+    """Return Namespace, ServiceAccount and DaemonSet in the order to apply them."""
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _ACCOUNT, "namespace": NAMESPACE}},

@@ -1,15 +1,16 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for the vendor's DRA plugin on every node. It looks for devices when its pod starts, and never again.
+"""A stand-in for the vendor's DRA plugin on every node. It finds devices only when its pod starts.
 
-It announces a device that has a driver, also before its first use. The vendor's plugin could give such a device to no
-container, since it has no file yet. No kubelet asks here, so the node's record has the UUIDs of such devices
-(`simulator/plugin.json`, `empty`).
+It announces a device with a driver, even before the first use. The vendor's plugin could not give
+such a device to a container, because the device has no file yet. Here no kubelet asks, so the
+node's record has the UUIDs of such devices (`simulator/plugin.json`, `empty`).
 
-Its slice stays while its pod is away for a short time; after that it goes, as the kubelet deletes the slices of a
-driver that is gone. A running plugin notices only that a GPU was lost: it taints all devices of the node. It does not
-start while a lost one is on the bus, since the vendor's library then answers with an error.
+Its slice stays for a short time without its pod. Then it is deleted, as the kubelet deletes the
+slices of a driver that is gone. A running plugin notices only a lost GPU, and then taints all
+devices of the node. It does not start while a lost GPU is on the bus, because the vendor's library
+then returns an error.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ from ansible_collections.composable.infra.lab.hardware.slices import device_entr
 
 _WORKERS = 4
 _RETRY_SECONDS = 0.3
-# A container that fails is started again after a while, at first soon, then later and later.
+# A failed container is restarted with a growing back-off.
 _FIRST_BACKOFF, _LAST_BACKOFF = 1.0, 10.0
 
 
 @dataclass(slots=True)
 class _Plugin:
-    """The plugin of one node. `pod`: the one that runs; `since`: when it began, or when the last one ended."""
+    """The plugin of one node.
+
+    `pod` is the running pod. `since` is when it began, or when the last one ended.
+    """
 
     pod: str | None = None
     since: float = 0.0
@@ -47,8 +51,11 @@ class _Plugin:
 
 
 class Plugins:
-    """The plugins of all nodes. `start_seconds`: from a pod's start to its slice; `grace_seconds`: how long a slice
-    outlives its pod. `on_started` is called when all nodes' plugins have started once."""
+    """The plugins of all nodes.
+
+    `start_seconds` is the time from a pod's start to its slice. A slice stays `grace_seconds`
+    without its pod. `on_started` is called when the plugins of all nodes have started once.
+    """
 
     def __init__(self, store: SliceStore, nodes: Mapping[str, Records], start_seconds: float, grace_seconds: float,
                  on_started: Callable[[], None], log: Callable[[str], None]) -> None:
@@ -68,7 +75,7 @@ class Plugins:
             self._on_started()
 
     def pod(self, node: str, uid: str | None) -> None:
-        """The pod that runs on a node now, None for none."""
+        """Set the pod that runs on a node now, or None."""
         plugin = self._plugins.get(node)
         if plugin is None:
             return
@@ -82,7 +89,7 @@ class Plugins:
             self._appointments.make(node, self._start_seconds if uid else self._grace_seconds)
 
     def lose(self, node: str) -> None:
-        """A device of the node was lost."""
+        """Record that a device of the node was lost."""
         with self._lock:
             self._plugins[node].lost = True
         self._appointments.make(node)
@@ -135,7 +142,7 @@ class Plugins:
 
 
 def _shown(records: Records) -> list[BusDevice]:
-    """Devices that the vendor's library shows. LabError when it answers with an error."""
+    """Return the devices that the vendor's library shows. Raise LabError if it returns an error."""
     if faults.PLUGIN_FAILS in faults.read(records.root):
         raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
     owned = [device for device in records.devices() if device.driver == GPU_DRIVER]

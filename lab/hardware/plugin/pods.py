@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plugin's pods, by list and watch: which pod runs on which node."""
+"""Watch which pod of the plugin runs on which node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BACKOFF_SECONDS = 0.2
 
 
 def running_on(pod: Mapping[str, Any]) -> str | None:
-    """The node on which the pod runs, None when it does not."""
+    """Return the node on which the pod runs, or None."""
     if pod["metadata"].get("deletionTimestamp") or pod.get("status", {}).get("phase") != "Running":
         return None
     node = pod["spec"].get("nodeName")
@@ -30,7 +30,8 @@ def running_on(pod: Mapping[str, Any]) -> str | None:
 
 
 class PodWatcher(threading.Thread):
-    """Calls `on_pod` with a node and the uid of the plugin's pod that runs there, None for none, when that changes."""
+    """Calls `on_pod` with a node and the UID of the plugin's running pod, or None, when that
+    changes."""
 
     def __init__(self, api: Api, on_pod: Callable[[str, str | None], None], log: Callable[[str], None]) -> None:
         super().__init__(name="pods", daemon=True)
@@ -52,14 +53,14 @@ class PodWatcher(threading.Thread):
                 threading.Event().wait(_BACKOFF_SECONDS)
 
     def take(self, running: Mapping[str, str]) -> None:
-        """All pods that run, by uid, with their nodes."""
+        """Set all running pods, by UID, with their nodes."""
         for uid in self._running.keys() - running.keys():
             self._end(uid)
         for uid, node in running.items():
             self._begin(uid, node)
 
     def see(self, kind: str, pod: Mapping[str, Any]) -> None:
-        """One event of the watch."""
+        """Handle one event of the watch."""
         uid, node = str(pod["metadata"]["uid"]), running_on(pod)
         if kind == "DELETED" or node is None:
             self._end(uid)
@@ -85,6 +86,6 @@ class PodWatcher(threading.Thread):
 
     def _end(self, uid: str) -> None:
         node = self._running.pop(uid, None)
-        # A pod that ends after its successor began changes nothing.
+        # If a pod ends after its successor began, nothing changes.
         if node is not None and node not in self._running.values():
             self._on_pod(node, None)

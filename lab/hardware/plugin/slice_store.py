@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nodes' ResourceSlices at the API server: written when they differ, with a rising generation, or deleted."""
+"""Write the nodes' ResourceSlices with a rising generation if they differ, or delete them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ LOST_TAINT = {"key": "gpu.nvidia.com/gpu-lost", "effect": "NoSchedule"}
 
 
 class SliceStore:
-    """Each node has at most one slice, of a fixed name."""
+    """Slices by node. Each node has at most one, with a fixed name."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     def publish(self, node: str, entries: list[dict[str, Any]]) -> bool:
-        """Announce these devices. True when that was a change; a node without any gets no slice, but may keep one."""
+        """Announce these devices. Return True if the slice changed.
+
+        A node without devices gets no new slice, but may keep one.
+        """
         current = self._read(node)
         if current is None:
             if entries:
@@ -35,7 +38,7 @@ class SliceStore:
         return True
 
     def taint(self, node: str) -> None:
-        """Put the taint of a lost GPU on every device of the node, as the vendor's health check does."""
+        """Taint every device of the node for a lost GPU, as the vendor's health check does."""
         current = self._read(node)
         if current is not None and _devices(current):
             self._replace(node, current, [{**entry, "taints": [LOST_TAINT]} for entry in _devices(current)])

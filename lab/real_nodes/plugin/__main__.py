@@ -29,12 +29,12 @@ from ansible_collections.composable.infra.lab.real_nodes.plugin.publisher import
 
 
 def log(line: str) -> None:
-    """One line to the pod's log."""
+    """Write a line to the pod's log."""
     print(time.strftime("%H:%M:%S"), line, flush=True)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line that the DaemonSet gives."""
+    """Return the parser of the DaemonSet's command line."""
     found = argparse.ArgumentParser(description=__doc__)
     found.add_argument("--node", required=True, help="name of the node")
     found.add_argument("--server", required=True, help="URL of the API server")
@@ -49,7 +49,7 @@ def main() -> None:
     """Serve until SIGTERM."""
     options = parser().parse_args()
     ended = asked_to_stop()
-    # Stands for what the vendor's plugin does before it enumerates: it loads libraries and waits for the driver.
+    # The vendor's plugin needs this time to load libraries and to wait for the driver.
     if ended.wait(options.start_seconds):
         return
     try:

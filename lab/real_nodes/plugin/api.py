@@ -18,7 +18,7 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Refused(Exception):
-    """The API server answered with an error; `status` is the HTTP status."""
+    """The API server answered with an error. `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -26,19 +26,23 @@ class Refused(Exception):
 
 
 class PodApi:
-    """A connection for each call: a plugin makes few. The token is read anew, since the kubelet renews it."""
+    """Opens a connection for each call, because a plugin makes few.
+
+    It reads the token each time, because the kubelet renews the token.
+    """
 
     def __init__(self, server: str, account: Path = ACCOUNT) -> None:
         self._server, self._account = server, account
         self._tls = ssl.create_default_context(cafile=str(account / "ca.crt"))
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The decoded reply. Refused when the API server says no, OSError when it does not answer."""
+        """Return the decoded reply. Raise Refused for an error of the API server, and OSError
+        without an answer."""
         with self._open(method, path, body, 10.0) as reply:
             return json.load(reply)
 
     def watch(self, path: str, seconds: int) -> Iterator[dict[str, Any]]:
-        """Events of a watch that ends after `seconds`."""
+        """Yield the events of a watch that ends after `seconds`."""
         with self._open("GET", f"{path}&watch=true&timeoutSeconds={seconds}", None, seconds + 10.0) as reply:
             for line in reply:
                 yield json.loads(line)
@@ -56,5 +60,5 @@ class PodApi:
 
 
 def query(**selectors: str) -> str:
-    """A field selector for the end of a path."""
+    """Return a field selector for the end of a path."""
     return "?fieldSelector=" + urllib.parse.quote(",".join(f"{name}={value}" for name, value in selectors.items()))

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of the plugin's stand-in, with the names and labels of NVIDIA's chart 0.4, for real nodes only.
+"""The objects of the plugin's stand-in for real nodes, with the names and labels of NVIDIA's chart
+0.4.
 
-Its image holds no Python: the pod reads interpreter and sources from the machine, by volumes that cannot be written.
+Its image has no Python. The pod uses interpreter and sources of the machine through read-only
+volumes.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _WRITTEN = ("/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry", "/v
 
 
 def documents(server: str, start_seconds: float) -> list[dict[str, Any]]:
-    """All objects, in the order in which they can be applied. `server`: URL of the API server."""
+    """Return all objects in the order to apply them. `server` is the URL of the API server."""
     account = {"name": _ACCOUNT, "namespace": NAMESPACE}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},

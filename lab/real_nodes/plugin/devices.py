@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plugin finds on its node: the GPUs that the vendor's driver has, read once from its files."""
+"""Find the GPUs of the vendor's driver on the plugin's node, by its files, once."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.node import faults
 
 _GPUS = "proc/driver/nvidia/gpus"
-# Where the simulated kernel keeps what it knows of a device, which the vendor's library would ask the driver.
+# Record of the simulated kernel. The vendor's library would ask the driver instead.
 _RECORD = "simulator/devices/{address}.json"
-# How long the vendor's plugin keeps what it has found out about a device's files (`cdi.go` of its source, 0.5).
+# Seconds for which the vendor's plugin caches device files (`cdi.go` of its source, 0.5).
 CACHE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class FoundGpu:
-    """A GPU as the vendor's library shows it. `minor`: the driver's number; `properties`: the fabric's of its model."""
+    """A GPU as the vendor's library shows it.
+
+    `minor` is the driver's number. `properties` are the fabric's properties of its model.
+    """
 
     uuid: str
     model: str
@@ -34,9 +37,10 @@ class FoundGpu:
 
 
 class DeviceFiles:
-    """Which devices have their file in /dev, as the plugin believes: it looks at its start, and then every 5 minutes.
+    """Devices with a file in /dev, as the plugin knows them. It checks at its start and then every
+    5 minutes.
 
-    `root`: the node's folder. `clock`: seconds of a clock that nobody sets.
+    `root` is the node's folder. `clock` returns seconds of a monotonic clock.
     """
 
     def __init__(self, root: Path, devices: Iterable[FoundGpu], clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +48,7 @@ class DeviceFiles:
         self._known = {device.uuid: (self._exists(device), clock()) for device in devices}
 
     def has(self, device: FoundGpu) -> bool:
-        """Whether the device had its file at the last look."""
+        """Return whether the device had its file at the last check."""
         known, at = self._known[device.uuid]
         if self._clock() - at >= CACHE_SECONDS:
             known = self._exists(device)
@@ -56,10 +60,10 @@ class DeviceFiles:
 
 
 def look(root: Path) -> list[FoundGpu]:
-    """GPUs with a driver below `root`, the node's folder, by minor number.
+    """Return the GPUs with a driver in `root`, the node's folder, by minor number.
 
-    The vendor's library starts a GPU that nobody has used yet, so such a device is shown, too. LabError where the
-    library would answer with an error.
+    The vendor's library starts a GPU that no program has used yet, so include it. Raise LabError
+    where the library would return an error.
     """
     if faults.PLUGIN_FAILS in faults.read(root):
         raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
@@ -70,10 +74,10 @@ def look(root: Path) -> list[FoundGpu]:
 
 
 def hold(root: Path, devices: Iterable[FoundGpu]) -> list[IO[bytes]]:
-    """Open the files of the devices, for as long as the plugin runs, where the fault says so.
+    """Open the files of the devices for the life of the plugin, if the fault is on.
 
-    With the gate NVMLDeviceHealthCheck or DynamicMIG the vendor's plugin keeps one session of its library for life
-    (`device_health.go`, `nvlib.go` of its source, 0.4.1).
+    With the gate NVMLDeviceHealthCheck or DynamicMIG the vendor's plugin keeps one session of its
+    library (`device_health.go`, `nvlib.go` of its source, 0.4.1).
     """
     if faults.PLUGIN_HOLDS not in faults.read(root):
         return []
@@ -89,7 +93,7 @@ def _device(root: Path, information: Path) -> FoundGpu | None:
         raise LabError(f"the device {address} is lost and still on the bus")
     if record.get("draining"):
         return None
-    # /proc has no UUID before the first use. The library asks the device itself.
+    # /proc has no UUID before the first use. The library reads it from the device.
     uuid = record["uuid"] if "?" in rows["GPU UUID"] else rows["GPU UUID"]
     return FoundGpu(uuid, rows["Model"], address, minor, record.get("properties", {}))
 

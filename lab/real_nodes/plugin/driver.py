@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepare and Unprepare: what the kubelet asks for before the first and after the last container of a claim."""
+"""Prepare and Unprepare: the kubelet calls them before the first and after the last container of a
+claim."""
 
 from __future__ import annotations
 
@@ -19,13 +20,14 @@ CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 
 
 class Unprepared(Exception):
-    """A claim cannot be prepared; the message becomes an event of its pod."""
+    """A claim cannot be prepared. The message becomes an event of its pod."""
 
 
 class Driver:
-    """The devices that were there when the plugin started, and the claims that use them.
+    """The devices of the plugin's start, and the claims that use them.
 
-    `files`: which devices have their file. `read_claim` returns a ResourceClaim by its path, as the API server has it.
+    `files` knows which devices have their file. `read_claim` returns a ResourceClaim by its path
+    from the API server.
     """
 
     def __init__(
@@ -42,11 +44,11 @@ class Driver:
         self._devices = {specs.device_name(device): device for device in devices}
 
     def methods(self) -> dict[str, Method]:
-        """The service's methods by name."""
+        """Return the service's methods by name."""
         return {"NodePrepareResources": self.prepare_all, "NodeUnprepareResources": self.unprepare_all}
 
     def prepare_all(self, request: Any, context: object) -> Any:
-        """Answer a NodePrepareResourcesRequest; a claim that fails carries its error."""
+        """Answer a NodePrepareResourcesRequest. A claim that fails has its error in the answer."""
         answer = dra_pb2.NodePrepareResourcesResponse()
         for claim in request.claims:
             try:
@@ -54,7 +56,7 @@ class Driver:
                 answer.claims[claim.uid].devices.extend(found)
                 self._log(f"claim {claim.namespace}/{claim.name} prepared: {', '.join(d.device_name for d in found)}")
             except Exception as error:
-                # Whatever it is, the kubelet shows it on the pod and asks again.
+                # The kubelet shows any error on the pod and retries.
                 answer.claims[claim.uid].error = f"{type(error).__name__}: {error}"
                 self._log(f"claim {claim.namespace}/{claim.name} not prepared: {error}")
         return answer
@@ -69,7 +71,8 @@ class Driver:
         return answer
 
     def prepare(self, namespace: str, name: str, uid: str) -> list[Any]:
-        """Write the claim's spec; its devices for the kubelet. Unprepared says why not. May be repeated."""
+        """Write the claim's spec and return its devices for the kubelet. Raise Unprepared. May be
+        repeated."""
         claim = self._read_claim(CLAIMS.format(namespace=namespace, name=name))
         if claim["metadata"]["uid"] != uid:
             raise Unprepared(f"the claim {namespace}/{name} is another one by now")
@@ -77,7 +80,7 @@ class Driver:
         devices = [self._devices[result["device"]] for result in results]
         for device in devices:
             if not self._files.has(device):
-                # The vendor's words for a device that had no file when the plugin looked.
+                # The vendor's message for a device that had no file when the plugin checked.
                 raise Unprepared(f'invalid CDI Spec: failed add device "{uid}-{specs.device_name(device)}": '
                                  "invalid device, empty device edits")
         specs.write(self._folder, uid, devices)

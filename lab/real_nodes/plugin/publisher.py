@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps the node's ResourceSlice as the plugin wants it, also when somebody deletes it: a starting kubelet does."""
+"""Keep the node's ResourceSlice as the plugin wants it, even if a starting kubelet deletes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _RETRY_SECONDS = 0.5
 
 
 class Publisher(threading.Thread):
-    """Publishes from `registered.set()` on: before that the kubelet would not serve the devices."""
+    """Publishes after `registered.set()`, because the kubelet would not serve the devices
+    before."""
 
     def __init__(
         self, api: PodApi, node: str, entries: Sequence[Mapping[str, Any]], log: Callable[[str], None]
@@ -42,7 +43,7 @@ class Publisher(threading.Thread):
                 threading.Event().wait(_RETRY_SECONDS)
 
     def publish(self) -> str:
-        """Write the slice if it is not as wanted; returns from which version on to watch."""
+        """Write the slice if it differs. Return the version from which to watch."""
         listed = self._api.request("GET", self._own)
         present: list[dict[str, Any]] = listed["items"]
         for other in present[1:]:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Container Device Interface specs: what a container that uses a claim gets, one file for each prepared claim.
+"""Container Device Interface specs for containers that use a claim, one file for each prepared
+claim.
 
 Names are those of NVIDIA's plugin: file `k8s.gpu.nvidia.com-claim_<uid>.yaml`, device
 `k8s.gpu.nvidia.com/claim=<uid>-gpu-0`.
@@ -17,43 +18,43 @@ from typing import Any
 from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import FoundGpu
 
 _VENDOR, _CLASS = "k8s.gpu.nvidia.com", "claim"
-# A stand-in: the device file has the numbers of /dev/null, so that it can be opened without a GPU.
+# The device file has the numbers of /dev/null, so that it can be opened without a GPU.
 _MAJOR, _MINOR = 1, 3
 
 
 def device_name(device: FoundGpu) -> str:
-    """The device's name in the node's pool."""
+    """Return the device's name in the node's pool."""
     return f"gpu-{device.minor}"
 
 
 def device_id(claim_uid: str, name: str) -> str:
-    """By what name the container runtime finds a device of a claim."""
+    """Return the name by which the container runtime finds a device of a claim."""
     return f"{_VENDOR}/{_CLASS}={claim_uid}-{name}"
 
 
 def path(folder: Path, claim_uid: str) -> Path:
-    """File of a claim."""
+    """Return the file of a claim."""
     return folder / f"{_VENDOR}-{_CLASS}_{claim_uid}.yaml"
 
 
 def document(claim_uid: str, devices: Sequence[FoundGpu]) -> dict[str, Any]:
-    """The spec for a claim: each device brings a variable that names it, and a file in /dev."""
+    """Return the spec for a claim. Each device adds an environment variable and a file in /dev."""
     entries = [{"name": f"{claim_uid}-{device_name(it)}", "containerEdits": _edits(it)} for it in devices]
     common = {"env": ["NVIDIA_VISIBLE_DEVICES=void"]}
     return {"cdiVersion": "0.6.0", "kind": f"{_VENDOR}/{_CLASS}", "devices": entries, "containerEdits": common}
 
 
 def write(folder: Path, claim_uid: str, devices: Sequence[FoundGpu]) -> None:
-    """Write the claim's file in one step: the container runtime may read at any moment."""
+    """Write the claim's file in one step, because the container runtime may read it at any time."""
     target = path(folder, claim_uid)
-    # A name that the runtime does not take for a spec.
+    # The runtime does not read a file with this suffix.
     temporary = target.with_suffix(".new")
     temporary.write_text(json.dumps(document(claim_uid, devices), indent=2) + "\n", encoding="utf-8")
     temporary.replace(target)
 
 
 def remove(folder: Path, claim_uid: str) -> None:
-    """Remove the claim's file, if it is there."""
+    """Remove the claim's file, if it exists."""
     path(folder, claim_uid).unlink(missing_ok=True)
 
 

@@ -6,9 +6,9 @@
 - Existing claims, with their creation time.
 - Timelines on ComposableResources: the last claims of each device, as long as it is attached.
 - Counts of served claims by hour and namespace, without names. The controllers keep them for a day.
-- Events of the kubelet that say when a pod was ended (``Killing``). The API server keeps them for an
-  hour, unless ``--event-ttl`` says otherwise. Events of kube-scheduler do not say whether a pod wants a
-  device, so they are not read.
+- Events of the kubelet that say when a pod was ended (``Killing``). The API server keeps them for
+  an hour, unless ``--event-ttl`` says otherwise. Events of kube-scheduler do not say whether a pod
+  wants a device, so they are not read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measurements of the whole system on a lab; ``make bench`` runs them and writes docs/contributors/benchmarks.md."""
+"""Measurements of the whole system on a lab.
+
+``make bench`` runs them and writes docs/contributors/benchmarks.md.
+"""

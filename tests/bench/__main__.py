@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.tests.bench.page import measure as pag
 from ansible_collections.composable.infra.tests.bench.real_nodes import handovers
 from ansible_collections.composable.infra.tests.bench.render import TABLES, update_pages
 
-# As a shell says it of Ctrl-C. Results and pages stay as they were then.
+# The exit status of a shell after Ctrl-C. Results and pages do not change then.
 INTERRUPTED = 130
 RESULTS = Path(__file__).resolve().parent / "results"
 HOPS = [Scenario(f"{n} claims, F={f:g}", pods=n, nodes=n, attach=f, spread=True)
@@ -33,15 +33,17 @@ BASELINE = [
     *(Scenario(f"1 claim of 4 GPUs, F={f:g}", pods=1, nodes=1, attach=f, gpus=4, announce=2.0) for f in (0.0, 10.0)),
     *(Scenario(f"8 pods over 4 nodes, F={f:g}", pods=8, nodes=4, attach=f, announce=2.0) for f in (0.0, 10.0)),
 ]
-# "Over 4 nodes" means it: by itself ours would put all eight on one.
+# Force the pods onto 4 nodes. The default policy of the controllers would put all eight on one
+# node.
 GATED = [replace(s, gated=True, alone=True, twice=True, policy="differentnode") for s in BASELINE]
-# The vendor's plugin has no part in it.
+# The vendor's plugin has no part in this handover.
 DIRECT = [replace(s, direct=True, announce=0.05) for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True,
                   spread=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "direct": DIRECT, "scale": SCALE}
-# Sets that are no scenarios: our HTTP client beside urllib3, an engine and the provider of Cluster Autoscaler beside
-# stand-ins, all without a lab; agents; pods that come and go for a long time; a lab and its replay; page; real nodes.
+# Sets that are no scenarios. Without a lab: the HTTP client of this project beside urllib3, an
+# engine and the provider of Cluster Autoscaler with stand-ins. With a lab: agents, pods that come
+# and go for a long time, a lab and its replay, the page, real nodes.
 OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {
     "client": lambda args: http_client.compare(args.runs), "large": lambda args: curves.run(args.nodes or curves.SIZES),
     "autoscaler": lambda args: autoscaler.run(args.nodes or autoscaler.SIZES),
@@ -54,7 +56,9 @@ NAMES = sorted([*SETS, *OTHERS])
 
 
 def record(name: str, runs: list[Figures]) -> dict[str, object]:
-    """What a results file holds for one scenario: medians over runs, hops over all claims of all runs."""
+    """Return the entry of a results file for one scenario: medians over runs, steps over all claims
+    of all runs.
+    """
     return {
         "name": name, "runs": len(runs), "scenario": asdict(runs[0].scenario),
         "total_seconds": {"median": statistics.median(r.total for r in runs), "min": min(r.total for r in runs),
@@ -79,7 +83,7 @@ def record(name: str, runs: list[Figures]) -> dict[str, object]:
 
 
 def main() -> int:
-    """Run the chosen sets and write results and page."""
+    """Run the chosen sets, and write results and page."""
     it = argparse.ArgumentParser(prog="bench", description="Measure the system on a lab (simulated hardware).")
     it.add_argument("--set", action="append", choices=NAMES, help="default: all")
     it.add_argument("--only", help="run only scenarios whose name holds this text")

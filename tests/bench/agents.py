@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the node agents ask of the API server: at their start, at rest, and for each device that comes and goes.
+"""The requests of node agents to the API server: at their start, at rest, and for each device that
+comes and goes.
 
-Every node has an agent with connections, watches and a token of its own. All agents are threads of one process, since
-a machine has no room for 500 Python processes; the API server sees no difference.
+Every node has an agent with its own connections, watches and token. All agents are threads of one
+process, since a machine has no room for 500 Python processes. This makes no difference to the API
+server.
 """
 
 from __future__ import annotations
@@ -24,14 +26,16 @@ from ansible_collections.composable.infra.tests.bench.process import cpu, peak_r
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 USER = "system:serviceaccount:composable-infra:composable-infra-agent"
-# Nodes with an agent; devices for each of them in the pool; nodes to which they are attached.
+# Nodes with an agent, devices in the pool for each node, and nodes that get their devices.
 NODES, DEVICES, BUSY = 500, 10, 10
 REST_SECONDS, LIMIT_SECONDS = 180.0, 900.0
 
 
 @dataclass(slots=True)
 class Phase:
-    """Requests of all agents by verb and resource, and processor seconds of their process, in ``seconds``."""
+    """Requests of all agents by verb and resource, and processor seconds of their process, in
+    ``seconds``.
+    """
 
     name: str
     per: str
@@ -41,18 +45,18 @@ class Phase:
     asked: Counter[str] = field(default_factory=Counter)
 
     def row(self, rss_mib: float) -> dict[str, t.Any]:
-        """As a results file has it; requests for each ``per``."""
+        """Return the row of a results file, with requests for each ``per``."""
         return {"name": self.name, "per": self.per, "nodes": NODES, "devices": BUSY * DEVICES, "seconds": self.seconds,
                 "requests": {kind: count / self.of for kind, count in sorted(self.asked.items())},
                 "cpu_ms": 1000 * self.cpu / self.of, "rss_mib": rss_mib}
 
 
 def run() -> list[dict[str, t.Any]]:
-    """Measure all phases once. RuntimeError when something did not come about in time."""
+    """Measure all phases once. Raise RuntimeError if something is not reached in time."""
     options = StageOptions(nodes=NODES, devices={A100: NODES * DEVICES}, attach=0.0, detach=0.0, hold=5.0, audit=True,
                            handover="gated")
     with Stage(options) as stage:
-        # Until now: each agent has listed, watches, and has its Lease.
+        # Until now each agent has listed, begun its watches, and taken its Lease.
         start = Phase("start", "agent", NODES, asked=_since(stage, 0.0))
         process = front_doors.controller(stage)
         try:
@@ -99,7 +103,7 @@ def _give_back(stage: Stage) -> None:
 
 
 def _since(stage: Stage, moment: float) -> Counter[str]:
-    """Requests of agents that were answered since; a watch counts when it begins."""
+    """Return the answered requests of agents since ``moment``. A watch counts when it begins."""
     found: Counter[str] = Counter()
     for entry in audit.requests_of(stage.lab.audit_log, USER):
         if audit.moment(entry) > moment:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Server-side times of writes, from the API server's audit log: no watcher of ours stands between event and clock."""
+"""Server-side times of writes, from the API server's audit log. No watch adds its delay to these
+times.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ WRITES = ("create", "update", "patch", "delete")
 
 @dataclass(slots=True)
 class ClaimMarks:
-    """Moments of one claim in seconds since the epoch."""
+    """Times of one claim in epoch seconds."""
 
     created: float = 0.0
     allocated: float = 0.0
@@ -32,7 +34,9 @@ class ClaimMarks:
 
 
 def entries(path: Path) -> Iterator[dict[str, t.Any]]:
-    """Successful, completed requests in the order of the log; a half-written last line is left out."""
+    """Yield successful, completed requests in the order of the log, without a half-written last
+    line.
+    """
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):
@@ -42,7 +46,9 @@ def entries(path: Path) -> Iterator[dict[str, t.Any]]:
 
 
 def requests_of(path: Path, user: str) -> Iterator[dict[str, t.Any]]:
-    """Requests of a user, also those that failed, each once: a watch when it begins, all others when they end."""
+    """Yield the requests of a user, including failed ones, each once: a watch at its begin, others
+    at their end.
+    """
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n") and user in line:
@@ -53,12 +59,14 @@ def requests_of(path: Path, user: str) -> Iterator[dict[str, t.Any]]:
 
 
 def moment(entry: dict[str, t.Any]) -> float:
-    """When the answer was complete."""
+    """Return when the answer was complete."""
     return datetime.fromisoformat(entry["stageTimestamp"]).timestamp()
 
 
 def claim_marks(path: Path, controller: str) -> dict[str, ClaimMarks]:
-    """Marks per claim name, which is its pod's: see ClaimMarks; ``controller`` is the user name of ours."""
+    """Return ClaimMarks by claim name, which is the pod's name. ``controller``: user name of the
+    controller.
+    """
     marks: dict[str, ClaimMarks] = {}
     for entry in entries(path):
         ref, user = entry["objectRef"], entry["user"]["username"]
@@ -93,14 +101,16 @@ def _allocated(mark: ClaimMarks, entry: dict[str, t.Any]) -> None:
 
 
 def write_seconds(path: Path, user: str, since: float) -> list[float]:
-    """How long the API server took for each write of a user that came after ``since``."""
+    """Return how long the API server took for each write of a user that arrived after ``since``."""
     received = ((entry, datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp())
                 for entry in entries(path) if entry["user"]["username"] == user and entry["verb"] in WRITES)
     return [moment(entry) - came for entry, came in received if came > since]
 
 
 def visible(path: Path, since: float = 0.0) -> dict[str, tuple[float, str]]:
-    """GPU UUID to (moment, node): when its node's ResourceSlice first showed it, of the writes after ``since``."""
+    """Return (moment, node) by GPU UUID: when the node's ResourceSlice first showed it after
+    ``since``.
+    """
     found: dict[str, tuple[float, str]] = {}
     for entry in entries(path):
         spec = (entry.get("requestObject") or {}).get("spec") or {}

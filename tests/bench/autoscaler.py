@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the provider of Cluster Autoscaler computes in a large cluster: a decision, and the questions of one loop.
+"""The work of the provider of Cluster Autoscaler in a large cluster: a decision, and the calls of
+one loop.
 
-The provider is the shipped one behind real gRPC on loopback, without TLS; who asks is the stand-in's code in the same
-process, so its share counts, too. What the watches would have read is put into the stores.
+The provider is the shipped one behind real gRPC on loopback, without TLS. The client is the
+stand-in's code in the same process, so its share counts too. The stores are filled directly instead
+of by watches.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ PODS_ON_A_NODE, WAITING, FREE, LOOPS = 10, 50, 500, 3
 
 
 class Large:
-    """A provider whose cluster has so many nodes, each with a pool of its own and ten pods, and 50 pods that wait."""
+    """A provider in a cluster with ``nodes`` nodes, each with its own pool and ten pods, and 50
+    waiting pods.
+    """
 
     def __init__(self, nodes: int) -> None:
         self.testbed = Testbed(nodes=0, devices=FREE)
@@ -48,7 +52,7 @@ class Large:
         state.snapshot = FabricSnapshot(machines, {(A100, 1): FREE}, time.time())
 
     def decision(self) -> ScaleUpPlan:
-        """For all pods that wait."""
+        """Return the plan for all waiting pods."""
         plan = self.cluster.plan(self.cluster.waiting(), self.provider.options())
         if len(plan.attaches) != WAITING:
             raise RuntimeError(f"{len(plan.attaches)} of {WAITING} pods were decided")
@@ -56,19 +60,19 @@ class Large:
 
 
 class View(WorldView):
-    """The cluster as who asks sees it."""
+    """The cluster as the client sees it."""
 
     def __init__(self, large: Large) -> None:
         super().__init__(large.testbed)
         self._nodes = large.nodes
 
     def nodes(self) -> list[Json]:
-        """All nodes."""
+        """Return all nodes."""
         return self._nodes
 
 
 def run(sizes: t.Sequence[int] = SIZES) -> list[Json]:
-    """Measure each size. RuntimeError when something is not decided or a node is in no group."""
+    """Measure each size. Raise RuntimeError if a pod is not decided or a node is in no group."""
     return [_measure(nodes) for nodes in sizes]
 
 
@@ -88,7 +92,9 @@ def _measure(nodes: int) -> Json:
 
 
 def _loops(large: Large) -> list[float]:
-    """Of Refresh, the groups, and NodeGroupForNode for each node, as in each loop of Cluster Autoscaler."""
+    """Return the seconds of Refresh, the groups, and NodeGroupForNode for each node, as in each
+    loop of Cluster Autoscaler.
+    """
     server = Server("127.0.0.1:0", ProviderService(large.provider, large.testbed.measurements), None)
     server.start()
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
@@ -102,7 +108,7 @@ def _loops(large: Large) -> list[float]:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Processor seconds of this process, all its threads."""
+    """Return the processor seconds of this process, with all its threads."""
     began = time.process_time()
     work()
     return time.process_time() - began

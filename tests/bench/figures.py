@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run is of, and what it gives."""
+"""The parameters of a run, and its figures."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``pods`` pods of ``gpus`` devices each on ``nodes`` nodes; F = ``attach`` and ``announce`` in seconds.
+    """``pods`` pods of ``gpus`` devices each on ``nodes`` nodes. F is ``attach``. Times are in
+    seconds.
 
-    ``spread``: pods are pinned to nodes in turn; ``policy``: allocation_policy, by which ours chooses nodes;
-    ``twice``: the first burst of the fresh control plane is a run of its own, with the devices returned after it.
-    ``direct``: that handover, with the node agents' own driver; a second burst then meets the idle devices of
-    the first.
+    ``announce``: seconds of the vendor's plugin. ``spread``: pods are pinned to nodes in turn.
+    ``policy``: allocation_policy of the controllers. ``twice``: the first burst of the fresh
+    control plane is a separate run, and its devices are returned. ``direct``: this handover, with
+    the node agents' own driver. A second burst then uses the idle devices of the first.
     """
 
     name: str
@@ -35,18 +36,24 @@ class Scenario:
 
 @dataclass(slots=True)
 class Figures:
-    """Seconds; hops as lists over claims, ``total`` from the first claim created to the last pod bound.
+    """Seconds. Steps are lists over claims. ``total`` is from the first claim created to the last
+    pod bound.
 
-    Gated: ``asked`` counts from the pod's creation, ``conditioned`` is from the device seen to the gate removed,
-    ``scheduler`` from there to the pod Running, ``ran`` from the device seen to the pod Running. ``node_found``: from
-    the last attach to the last device that the node has bound and touched; ``plugin_restart``: from there to the last
-    device in a slice. ``rate`` is pods per second from the first to the last binding; ``alone`` and ``alone_total`` are
-    rate and total of the scheduler with the same pods and claims when their devices are there already. ``overhead`` is
-    the total without F and the node's share (these two), ``first_overhead`` that of the burst before. ``loop_seconds``:
-    ten million additions in Python at that time. Direct: ``conditioned`` counts from the device touched, ``scheduler``
-    from the condition to the binding, and ``alone_total`` is the burst that meets idle devices. ``writes``: how long
-    the API server took for each write of the scheduler meanwhile; one of ours lies between allocation and request.
-    ``cpu_seconds``: processor time of the controller in the burst; ``others``: that of all else by name.
+    Gated: ``asked`` is from the pod's creation, ``conditioned`` from the visible device to the
+    removed gate, ``scheduler`` from there to the running pod, ``ran`` from the visible device to
+    the running pod. ``node_found`` is from the last attach to the last device that the node has
+    bound and touched. ``plugin_restart`` is from there to the last device in a slice.
+
+    Direct: ``conditioned`` is from the touched device, ``scheduler`` from the condition to the
+    binding, and ``alone_total`` is the burst that uses idle devices.
+
+    ``rate``: pods per second from the first to the last binding. ``alone``, ``alone_total``: rate
+    and total of kube-scheduler with the same pods and claims, if their devices are attached
+    already. ``overhead``: the total without F and the node's share (these two). ``first_overhead``:
+    that of the first burst. ``loop_seconds``: ten million additions in Python at that time.
+    ``writes``: duration of each write of kube-scheduler in the meantime. One write of the
+    controllers is between allocation and request. ``cpu_seconds``: processor time of the controller
+    in the burst. ``others``: that of other processes by name.
     """
 
     scenario: Scenario
@@ -71,7 +78,7 @@ class Figures:
 
 
 def quantiles(values: list[float]) -> dict[str, float]:
-    """p50, p99 and max, in milliseconds."""
+    """Return p50, p99 and max, in milliseconds."""
     ordered = sorted(values)
     at = min(len(ordered) - 1, round(0.99 * (len(ordered) - 1)))
     return {"p50": 1000 * statistics.median(ordered), "p99": 1000 * ordered[at], "max": 1000 * ordered[-1]}

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What floors of idle devices cost, and how many claims find one: constant and by schedule, side by side.
+"""The cost of minimums of idle devices, and the claims that find one: constant and by schedule,
+side by side.
 
-Simulated: claims come at random, more of them in working hours, on a virtual clock. A device that is taken is made
-good after the lead time; one that is given back stays where the floor lacks one, and else returns at once. The floor
-itself is that of the controllers. No cluster and no manager takes part.
+Simulated: claims come at random on a virtual clock, more of them in working hours. A taken device
+is replaced after the lead time. A returned device stays if the minimum lacks one, and otherwise
+returns to the fabric at once. The code of the minimum is that of the controllers. No cluster and no
+CDI Manager takes part.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm 
 HOUR, WEEK_HOURS = 3600, 168
 MODEL, SEED = "A100 40G", 16
 BEGIN = 1_767_571_200.0
-"""A Monday, 00:00 in UTC, in seconds since the epoch."""
+"""A Monday, 00:00 UTC, in epoch seconds."""
 LEAD = 300.0
 WEEKS = 8
 OFFICE = [{"days": ["mon", "tue", "wed", "thu", "fri"], "from": "08:00", "to": "18:00", "idle": 4}]
@@ -33,7 +35,9 @@ ROWS: dict[str, dict[str, t.Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of the measured weeks: claims, those that found an idle device, and idle device-hours a week."""
+    """Results of the measured weeks: claims, claims that found an idle device, and idle
+    device-hours a week.
+    """
 
     claims: int
     hits: int
@@ -41,12 +45,12 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """Part of the claims that found one."""
+        """Return the share of the claims that found one."""
         return self.hits / self.claims if self.claims else 0.0
 
 
 def claims_per_hour(now: float) -> float:
-    """Working hours, evenings and nights, weekends."""
+    """Return the rate of claims in working hours, evenings and nights, and weekends."""
     hour = int((now - BEGIN) // HOUR) % WEEK_HOURS
     if hour >= 5 * 24:
         return 0.3
@@ -54,7 +58,9 @@ def claims_per_hour(now: float) -> float:
 
 
 def arrivals(rng: random.Random, weeks: int) -> Iterator[tuple[float, int]]:
-    """(when, devices) of each claim: a Poisson process whose rate follows the week; one in eight asks for two."""
+    """Yield (time, devices) of each claim: a Poisson process with a weekly rate. One in eight needs
+    two devices.
+    """
     highest, now = 8.0, BEGIN
     while now < BEGIN + weeks * WEEK_HOURS * HOUR:
         now += rng.expovariate(highest) * HOUR
@@ -63,7 +69,7 @@ def arrivals(rng: random.Random, weeks: int) -> Iterator[tuple[float, int]]:
 
 
 class _Fleet:
-    """The devices of one floor, at a moment that only goes forward."""
+    """The devices of one minimum. Its time only goes forward."""
 
     def __init__(self, floor: Floor) -> None:
         self.floor = floor
@@ -73,7 +79,7 @@ class _Fleet:
         self._number = 0
 
     def until(self, when: float) -> None:
-        """Let time pass, an hour at a time at most: the floor changes with the hours."""
+        """Let time pass, at most an hour at once, since the minimum changes with the hours."""
         while self.now < when:
             due = self._later[0][0] if self._later else when
             hour = (self.now // HOUR + 1) * HOUR
@@ -85,12 +91,12 @@ class _Fleet:
             self.level()
 
     def later(self, seconds: float, what: Callable[[], None]) -> None:
-        """Do something after a while."""
+        """Call a function after ``seconds``."""
         self._number += 1
         heapq.heappush(self._later, (self.now + seconds, self._number, what))
 
     def level(self) -> None:
-        """Return what is too many, attach what is lacking."""
+        """Return surplus devices, and attach missing ones."""
         wanted = self.floor.idle_at(self.now)
         self.idle -= min(self.idle, max(0, self.idle + self.coming - wanted))
         while self.idle + self.coming < wanted:
@@ -104,7 +110,9 @@ class _Fleet:
         self.idle += devices
 
     def take(self, devices: int, seconds: float) -> bool:
-        """A claim comes; whether all its devices were idle. Those that were not are attached for it."""
+        """Serve a claim, and attach missing devices for it. Return whether all its devices were
+        idle.
+        """
         served = self.idle >= devices
         self.idle -= min(self.idle, devices)
         self.level()
@@ -113,7 +121,7 @@ class _Fleet:
 
 
 def simulate(row: dict[str, t.Any], seed: int = SEED, weeks: int = WEEKS) -> Outcome:
-    """Run one floor over the weeks."""
+    """Simulate one minimum over the weeks."""
     (floor,) = floors([{"model": MODEL, **row}], [MODEL])
     fleet, rng, claims, hits = _Fleet(floor), random.Random(seed), 0, 0
     for when, devices in arrivals(random.Random(seed + 1), weeks):
@@ -123,7 +131,7 @@ def simulate(row: dict[str, t.Any], seed: int = SEED, weeks: int = WEEKS) -> Out
 
 
 def table(outcomes: dict[str, Outcome]) -> list[str]:
-    """Rows of a page in Markdown."""
+    """Return the rows of a page in Markdown."""
     return ["| Floor | Claims that found an idle device | Idle device-hours a week |", "|---|---|---|",
             *(f"| {name} | {each.share:.0%} of {each.claims:,} | {each.idle_hours:.0f} |"
               for name, each in outcomes.items())]

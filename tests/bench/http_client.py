@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our HTTP client beside urllib3: the same requests to the same server over TLS on loopback, in turn, in one thread.
+"""The HTTP client of this project beside urllib3: the same requests to one server over TLS on
+loopback, in turn, in one thread.
 
-The server is a process of its own, so that only the client's CPU is counted; it answers with bytes that are ready.
+The server is a separate process, so that only the client's CPU is counted. It answers with prepared
+bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ Call = Callable[[], bytes]
 
 
 def compare(runs: int) -> list[dict[str, t.Any]]:
-    """A row for each kind of request: medians over the runs, and the factors between the two."""
+    """Return a row for each kind of request: medians over the runs, and the factors between the
+    two.
+    """
     ours, theirs = multiprocessing.Pipe()
     with tempfile.TemporaryDirectory() as folder:
         certificates = make_certificates(Path(folder))
@@ -82,7 +86,7 @@ def _row(name: str, url: str, ca: Path, runs: int) -> dict[str, t.Any]:
 
 
 def _measured(call: Call) -> tuple[float, float]:
-    """Calls per second, and microseconds of this process's CPU for one."""
+    """Return calls per second, and microseconds of this process's CPU per call."""
     began, cpu = time.perf_counter(), time.process_time()
     for _unused in range(CALLS):
         call()
@@ -90,7 +94,7 @@ def _measured(call: Call) -> tuple[float, float]:
 
 
 def _serve(pipe: Pipe, certificates: Certificates) -> None:
-    """The server's process: answers until it is told to end."""
+    """Run the server's process until it gets the message to end."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificates.server)
     body = compact(pod(0))

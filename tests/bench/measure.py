@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run one scenario on a fresh stage: create the pods, wait until they run, have what was seen reduced to figures."""
+"""Run one scenario on a fresh stage: create pods, wait until they run, compute the figures."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from ansible_collections.composable.infra.tests.bench.process import children_cp
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 THREADS = 8
-# Longer than the scheduler needs for its own run with the devices of the one before, in seconds.
+# Seconds, longer than kube-scheduler needs for its own run with the devices of the previous run.
 HOLD = 20.0
 LOOP = 1_000_000
-# Seconds between two looks, and for each pod: an answer holds all that run, and the API server has other work.
+# Seconds between two reads, and more for each pod: an answer has all running pods, and the API
+# server has other work.
 LOOK, LOOK_PER_POD = 0.25, 0.002
-# As the agents have it by default: the lab's own is shorter, and a busy machine would restart plugins again by it.
+# The default of the agents. The lab's own value is shorter, and a busy machine would restart
+# plugins again.
 ANNOUNCE_PATIENCE = 120.0
 
 
 def run(scenario: Scenario) -> Figures:
-    """One run. RuntimeError when a pod did not run in time."""
+    """Run a scenario once. Raise RuntimeError if a pod did not run in time."""
     options = StageOptions(nodes=scenario.nodes, devices={A100: scenario.pods * scenario.gpus},
                            attach=scenario.attach, announce=scenario.announce, attach_timeout=180.0, audit=True,
                            announce_patience=ANNOUNCE_PATIENCE,
@@ -93,7 +95,7 @@ def _burst(stage: Stage, scenario: Scenario, process: front_doors.Process, names
 
 
 def _others(stage: Stage) -> dict[str, float]:
-    """Processor seconds until now of all that a lab runs, and of who measures."""
+    """Return the processor seconds so far of all processes of a lab, and of this one."""
     records = list(stage.lab.processes.records())
     return {"emulated CDI Manager": cpu(stage.emulator.pid), "bench": cpu(os.getpid()),
             **{record.name: cpu(record.pid) for record in records},
@@ -110,7 +112,9 @@ def _wait_for_pods(stage: Stage, names: Sequence[str], seconds: float, what: str
 
 
 def wait(condition: t.Callable[[], bool], seconds: float, what: str, every: float = LOOK) -> None:
-    """Return when the condition holds, which is asked ``every`` seconds. RuntimeError when it does not in time."""
+    """Wait until the condition is true. Check every ``every`` seconds. Raise RuntimeError after
+    ``seconds``.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -119,18 +123,18 @@ def wait(condition: t.Callable[[], bool], seconds: float, what: str, every: floa
 
 
 def idle(stage: Stage) -> int:
-    """Devices that nodes show as their own."""
+    """Return the number of devices that nodes publish as their own."""
     return sum(len(item["spec"].get("devices") or ()) for item in stage.client.list(SLICES).items
                if item["spec"].get("nodeName"))
 
 
 def running(stage: Stage) -> int:
-    """Pods that run."""
+    """Return the number of running pods."""
     return len(stage.client.list(PODS, namespace="default", field_selector="status.phase=Running").items)
 
 
 def _loop() -> float:
-    """How fast the machine is just now: seconds of ten million additions in Python."""
+    """Measure the speed of the machine: seconds of ten million additions in Python."""
     began, total = time.perf_counter(), 0
     while total < LOOP:
         total += 1

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What modules and inventories cost: a task in both forms, and a fabric of 2,000 machines with 40,000 devices.
+"""Cost of modules and inventories: a task in both forms, and a fabric of 2,000 machines with 40,000
+devices.
 
-``python -m ansible_collections.composable.infra.tests.bench.modules`` prints the figures as JSON. Seconds are those of
-the clock, ``cpu`` those of Ansible's processes, which other work on the machine does not change much.
+``python -m ansible_collections.composable.infra.tests.bench.modules`` prints the figures as JSON.
+``seconds`` are elapsed time. ``cpu`` is the processor time of Ansible's processes, which depends
+little on other work on the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ COLLECTIONS = Path(__file__).absolute().parents[5]
 
 
 def measured(folder: Path, *command: str) -> Json:
-    """Seconds, CPU seconds and the largest process of one of Ansible's programs."""
+    """Return seconds, CPU seconds and the largest process of one of Ansible's programs."""
     env = {**{k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "COMPOSABLE_"))},
            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_HOME": str(folder / "home"),
            "ANSIBLE_LOCALHOST_WARNING": "0", "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
@@ -48,7 +50,7 @@ def measured(folder: Path, *command: str) -> Json:
 
 
 def _largest(process: subprocess.Popen[bytes]) -> float:
-    """MiB of the largest process of the program's tree, watched until the program ends."""
+    """Return the MiB of the largest process in the program's tree until the program ends."""
     largest = 0.0
     while process.poll() is None:
         for pid in _tree(process.pid):
@@ -67,7 +69,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def play(folder: Path, tasks: list[Json]) -> list[str]:
-    """A command that runs tasks on localhost."""
+    """Return a command that runs tasks on localhost."""
     book = folder / "play.json"
     book.write_text(json.dumps([{
         "name": "Bench", "hosts": "localhost", "connection": "local", "gather_facts": False,
@@ -76,7 +78,7 @@ def play(folder: Path, tasks: list[Json]) -> list[str]:
 
 
 def task_costs(folder: Path, runs: int, tasks: int = 20) -> Json:
-    """Milliseconds of one more task, within Ansible's process and as a module."""
+    """Return the milliseconds of one more task, within Ansible's process and as a module."""
     spec = simple_spec(["node-0"], {MODEL: 1}, attach=0.0, detach=0.0)
     found: Json = {}
     with Emulator.run(spec, folder / "few") as emulator:
@@ -93,7 +95,7 @@ def task_costs(folder: Path, runs: int, tasks: int = 20) -> Json:
 
 
 def large(folder: Path, machines: int, each: int, runs: int) -> Json:
-    """A large fabric read by module and inventory."""
+    """Measure a large fabric that module and inventory read."""
     folder.mkdir()
     names = [f"node-{n}" for n in range(machines)]
     spec = simple_spec(names, {}, attach=0.0, detach=0.0)

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the collection's admission policies cost an API server for the writes of others: heartbeats and a pod's status.
+"""The cost of the collection's admission policies for other writes to an API server: heartbeats and
+a pod's status.
 
-Two control planes side by side, one with the policies in force and one without, are asked the same in turn.
+Two control planes side by side, one with the policies and one without, get the same requests in
+turn.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.tests.bench.process import cpu
 
 WRITES, ROUNDS = 1000, 5
-# Seconds for which an API server without work is looked at: what it takes then is not for the writes.
+# Seconds in which an idle API server is measured. Its processor time then is not for the writes.
 IDLE = 5.0
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 OPTIONS: t.Final = StageOptions(nodes=1, devices={A100: 1}, hands="none")
@@ -29,20 +31,20 @@ Write = Callable[[Client, int], object]
 
 
 def lease(client: Client, number: int) -> object:
-    """As each kubelet every 10 s."""
+    """Write as each kubelet every 10 s."""
     body = {"spec": {"renewTime": f"2026-01-02T03:04:05.{number:06d}Z"}}
     return client.merge_patch(LEASES, "probe", body, "kube-node-lease")
 
 
 def node_status(client: Client, number: int) -> object:
-    """As each kubelet every 5 minutes, and when something of its node changes."""
+    """Write as each kubelet every 5 minutes, and on a change of its node."""
     condition = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": f"beat {number}",
                  "lastHeartbeatTime": AT, "lastTransitionTime": AT}
     return client.merge_patch(NODES, "probe", {"status": {"conditions": [condition]}}, subresource="status")
 
 
 def pod_status(client: Client, number: int) -> object:
-    """As a kubelet some times for each pod."""
+    """Write as a kubelet several times for each pod."""
     return client.merge_patch(PODS, "probe", {"status": {"message": f"beat {number}"}}, "kube-system",
                               subresource="status")
 
@@ -52,7 +54,7 @@ KINDS: t.Final[dict[str, Write]] = {"Lease in kube-node-lease": lease, "status o
 
 
 def run() -> list[dict[str, t.Any]]:
-    """A row for each kind of write; the first round of each counts for nothing."""
+    """Return a row for each kind of write. The first round of each does not count."""
     with ExitStack() as stages:
         servers = {name: _Server(stages.enter_context(Stage(OPTIONS))) for name in ("with", "without")}
         servers["without"].remove_policies()
@@ -78,12 +80,12 @@ class _Server:
         self._idle = (cpu(self._pid) - began) / IDLE
 
     def remove_policies(self) -> None:
-        """No policy is in force any more."""
+        """Remove the bindings of all policies."""
         for binding in self.client.raw("GET", BINDINGS)["items"]:
             self.client.raw("DELETE", f"{BINDINGS}/{binding['metadata']['name']}")
 
     def cost(self, write: Write) -> float:
-        """Microseconds of processor time of a write."""
+        """Return the microseconds of processor time of a write."""
         began, used = time.monotonic(), cpu(self._pid)
         for number in range(WRITES):
             write(self.client, number)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the audit log and the emulator's journal to figures: server-side times, one clock."""
+"""Compute figures from the audit log and the emulator's journal: server-side times, one clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTROLLER = "system:serviceaccount:composable-infra:composable-infra"
 
 
 def gated(stage: Stage, names: Sequence[str], since: float, figures: Figures) -> None:
-    """A burst of held pods; ``since``: when it began, in seconds since the epoch."""
+    """Compute the figures of a burst of gated pods. ``since``: its begin in epoch seconds."""
     scenario, marks = figures.scenario, _marks(stage, names)
     attaches = _attaches(stage, since)
     begin = min(m.created for m in marks)
@@ -46,7 +46,7 @@ def gated(stage: Stage, names: Sequence[str], since: float, figures: Figures) ->
 
 
 def rescheduled(stage: Stage, names: Sequence[str], since: float, figures: Figures) -> None:
-    """A burst of pods that the scheduler took to the pool first."""
+    """Compute the figures of a burst of pods that kube-scheduler first allocated to the pool."""
     marks, attaches, gpus = _marks(stage, names), _attaches(stage, since), figures.scenario.gpus
     figures.total = max(m.bound for m in marks) - min(m.created for m in marks)
     allocated = [(m.node, m.allocated) for m in marks for _unused in range(gpus)]
@@ -60,7 +60,7 @@ def rescheduled(stage: Stage, names: Sequence[str], since: float, figures: Figur
 
 
 def direct(stage: Stage, names: Sequence[str], since: float, figures: Figures) -> None:
-    """A burst of pods that kept the pool devices that the scheduler gave them."""
+    """Compute the figures of a burst of pods that kept their pool devices."""
     marks, attaches, gpus = _marks(stage, names), _attaches(stage, since), figures.scenario.gpus
     figures.total = max(m.running for m in marks) - min(m.created for m in marks)
     allocated = [(m.node, m.allocated) for m in marks for _unused in range(gpus)]
@@ -76,7 +76,7 @@ def direct(stage: Stage, names: Sequence[str], since: float, figures: Figures) -
 
 
 def alone(stage: Stage, names: Sequence[str], figures: Figures) -> None:
-    """A burst of pods whose devices were there already."""
+    """Compute the figures of a burst of pods with devices that were attached already."""
     marks = _marks(stage, names)
     figures.alone = _rate(marks)
     figures.alone_total = max(m.running for m in marks) - min(m.created for m in marks)
@@ -103,7 +103,9 @@ def _shown(stage: Stage, attaches: Iterable[dict[str, t.Any]], since: float) -> 
 
 
 def _touched(stage: Stage, devices: set[str]) -> list[float]:
-    """When their nodes had found, bound and used devices, as their agents wrote it; on the same clock here."""
+    """Return when nodes had found, bound and used devices, as their agents recorded it, on the same
+    clock.
+    """
     found = [Evidence.parse(annotation(raw, NODE)) for raw in stage.client.list(COMPOSABLE_RESOURCES).items]
     return [parse_time(step.at) for each in found if each and each.device in devices for step in each.steps
             if step.step == TOUCHED]
@@ -114,7 +116,10 @@ def _rate(marks: Sequence[audit.ClaimMarks]) -> float:
 
 
 def differences(after: Moments, before: Moments) -> list[float]:
-    """Node by node, the k-th of ``after`` minus the k-th of ``before``: devices of one node are interchangeable."""
+    """Return the k-th of ``after`` minus the k-th of ``before``, node by node.
+
+    Devices of one node are interchangeable.
+    """
     pairs = list(zip(sorted(after), sorted(before), strict=True))
     if strange := [(a[0], b[0]) for a, b in pairs if a[0] != b[0]]:
         raise RuntimeError(f"something on {strange[0][0]} answers something on {strange[0][1]}")
@@ -122,12 +127,16 @@ def differences(after: Moments, before: Moments) -> list[float]:
 
 
 def of_same_nodes(after: Moments, before: Moments) -> tuple[Moments, Moments]:
-    """Both without the nodes where their numbers differ: a pod ended elsewhere, which `at_home` counts."""
+    """Return both without nodes of different numbers: a pod ended on another node, which `at_home`
+    counts.
+    """
     counts = [Counter(node for node, _moment in side) for side in (after, before)]
     same = {node for node in counts[0] if counts[0][node] == counts[1][node]}
     return [m for m in after if m[0] in same], [m for m in before if m[0] in same]
 
 
 def last_of(shown: Moments, gpus: int) -> Moments:
-    """Of each run of ``gpus`` devices of a node the last moment: a claim waits for all its devices."""
+    """Return the last moment of each group of ``gpus`` devices of a node, since a claim waits for
+    all its devices.
+    """
     return sorted(shown)[gpus - 1::gpus]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results as the tables of docs/contributors/benchmarks.md. The text around the tables is kept."""
+"""Write results as the tables of docs/contributors/benchmarks.md. The text around the tables does
+not change.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from pathlib import Path
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (_DOCS / "contributors" / "benchmarks.md",)
 
-# CoHDI's measured medians and the floor of the reschedule handover: same scenarios, same kind of stage, other run.
+# CoHDI's measured medians, and the lower bound of the handover ``reschedule``: same scenarios, same
+# kind of stage, other run.
 COHDI = {
     "1 claim, F=0": (61.5, 6.6), "1 claim, F=10": (61.6, 16.4),
     "1 claim of 4 GPUs, F=0": (61.5, None), "1 claim of 4 GPUs, F=10": (121.9, 16.4),
@@ -25,7 +28,7 @@ _WATCHED = ("composableresources", "pods", "resourceslices")
 
 
 def hops_table(rows: list[dict[str, t.Any]]) -> str:
-    """Our two hops, in milliseconds."""
+    """Return the table of the two steps of the controllers, in milliseconds."""
     lines = ["| Scenario | runs | allocation written → attach asked p50 / p99 / max (ms) | device visible → condition "
              "written p50 / p99 / max (ms) | one write of the scheduler p50 / p99 / max (ms) | last pod bound (s) | "
              "scheduler after the condition (s) | CPU (s) | RSS (MiB) |", "|---|---|---|---|---|---|---|---|---|"]
@@ -38,7 +41,7 @@ def hops_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def baseline_table(rows: list[dict[str, t.Any]]) -> str:
-    """Totals beside CoHDI's and the floor, in seconds."""
+    """Return the totals beside CoHDI's and the lower bound, in seconds."""
     lines = ["| Scenario | runs | CoHDI, median (s) | floor (s) | composable.infra, median [min..max] (s) | "
              "pods on the node attached for |", "|---|---|---|---|---|---|"]
     for row in rows:
@@ -54,7 +57,9 @@ def _hop(values: dict[str, float]) -> str:
 
 
 def gated_table(rows: list[dict[str, t.Any]]) -> str:
-    """Totals of the gated handover beside CoHDI's, each also without F and the simulated node time, in seconds."""
+    """Return the totals of the handover ``gated`` beside CoHDI's, each also without F and the
+    simulated node time, in seconds.
+    """
     lines = ["| Scenario | runs | CoHDI, median (s) | CoHDI − F − node (s) | gated, median [min..max] (s) | "
              "node: found, bound, used (s) | node: plugin restarted, in the slice (s) | "
              "gated − F − node (s) | the same, first burst (s) | scheduler alone, devices attached (s) | "
@@ -73,7 +78,9 @@ def gated_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def direct_table(rows: list[dict[str, t.Any]]) -> str:
-    """Totals of the handover direct, and of the same pods when their devices are attached and idle, in seconds."""
+    """Return the totals of the handover ``direct``, and of the same pods with attached idle
+    devices, in seconds.
+    """
     lines = ["| Scenario | runs | direct, median [min..max] (s) | node: found, bound, used (s) | touched → condition "
              "p50 / p99 / max (ms) | scheduler after the condition (s) | direct − F − node (s) | devices attached and "
              "idle (s) | pods on the node attached for | loop (s) |", "|---|---|---|---|---|---|---|---|---|---|"]
@@ -88,7 +95,7 @@ def direct_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def scale_table(rows: list[dict[str, t.Any]]) -> str:
-    """Throughput beside the scheduler's own."""
+    """Return the throughput beside kube-scheduler's own."""
     lines = ["| Scenario | runs | gated (pods/s) | scheduler alone, devices attached (pods/s) | device visible → "
              "Running p50 / p99 / max (ms) | last pod Running (s) | CPU of the controller per pod (ms) | of others per "
              "pod (ms) | RSS (MiB) |",
@@ -101,7 +108,9 @@ def scale_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def _others_per_pod(row: dict[str, t.Any]) -> str:
-    """Milliseconds of processor time of the lab's processes, who used most first; less than 0.1 ms is left out."""
+    """Return the milliseconds of processor time of the lab's processes, largest first, without
+    values below 0.1 ms.
+    """
     found = {name: 1000 * seconds / row["scenario"]["pods"]
              for name, seconds in row["others_cpu_seconds"].items()}
     return ", ".join(f"{name} {found[name]:.1f}" for name in sorted(found, key=found.__getitem__, reverse=True)
@@ -109,7 +118,7 @@ def _others_per_pod(row: dict[str, t.Any]) -> str:
 
 
 def client_table(rows: list[dict[str, t.Any]]) -> str:
-    """Our HTTP client beside urllib3."""
+    """Return the table of the HTTP client of this project and urllib3."""
     lines = ["| Request | runs, calls | ours (calls/s) | urllib3 (calls/s) | factor | ours, CPU per call (µs) | "
              "urllib3, CPU per call (µs) | factor |", "|---|---|---|---|---|---|---|---|"]
     for row in rows:
@@ -123,7 +132,9 @@ def client_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def agents_table(rows: list[dict[str, t.Any]]) -> str:
-    """What node agents ask of the API server; for a device, without what all agents ask for anyhow."""
+    """Return the requests of node agents to the API server, for a device without those that all
+    agents send anyway.
+    """
     lines = ["| When | for each | requests | of these | all agents beside it | CPU (ms) |", "|---|---|---|---|---|---|"]
     for row in rows:
         kinds = sorted(row["requests"].items(), key=lambda pair: (-pair[1], pair[0]))
@@ -139,13 +150,13 @@ def agents_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def _anyhow(kind: str) -> bool:
-    """Leases and what watches need are asked for whether or not a device comes."""
+    """Return whether requests are sent without a device change too: for Leases, and for watches."""
     verb, _space, resource = kind.partition(" ")
     return resource == "leases" or verb == "watch" or (verb == "list" and resource in _WATCHED)
 
 
 def large_table(rows: list[dict[str, t.Any]]) -> str:
-    """What an engine costs by the size of its cluster; one column for each size."""
+    """Return the cost of an engine by the size of its cluster, one column for each size."""
     lines = [f"| | {' | '.join(_size(row) for row in rows)} |", "|---|" + "---|" * len(rows)]
     for name, key, form in _LARGE:
         lines.append(f"| {name} | {' | '.join(form.format(row[key]) for row in rows)} |")
@@ -173,7 +184,7 @@ _LARGE = (
 
 
 def autoscaler_table(rows: list[dict[str, t.Any]]) -> str:
-    """What the provider of Cluster Autoscaler computes, by the size of its cluster."""
+    """Return the work of the provider of Cluster Autoscaler by the size of its cluster."""
     sizes = " | ".join(f"{row['nodes']:,} nodes, {row['pods']:,} pods" for row in rows)
     lines = [f"| | {sizes} |", "|---|" + "---|" * len(rows)]
     for name, key in _AUTOSCALER:
@@ -189,7 +200,7 @@ _AUTOSCALER = (
 
 
 def soak_table(rows: list[dict[str, t.Any]]) -> str:
-    """What stays the same and what does not, over a long time."""
+    """Return the table of the values that stay the same and those that do not, over a long time."""
     lines = ["| | |", "|---|---|"]
     for row in rows:
         kinds = ", ".join(f"{count:.2f} {kind}" for kind, count in row["requests_per_pod"].items() if count >= 0.05)
@@ -207,7 +218,7 @@ def soak_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def real_table(rows: list[dict[str, t.Any]]) -> str:
-    """Each handover on real nodes, seconds since the claim was created."""
+    """Return the table of each handover on real nodes, in seconds since the claim was created."""
     names = {"asked": "asked", "attached": "attached", "touched": "used on the node", "visible": "in its slice",
              "told": "told", "bound_at": "bound", "running": "Running"}
     lines = [f"| | runs | {' | '.join(names.values())} | first line of the container, median [min..max] | allowed | "
@@ -226,7 +237,7 @@ _AGREEMENT = (("wait_p50", "wait, half of the pods (s)"), ("wait_p90", "wait, 90
 
 
 def whatif_table(rows: list[dict[str, t.Any]]) -> str:
-    """What the lab showed beside what replays of the same arrivals say."""
+    """Return the results of the lab beside those of replays of the same arrivals."""
     lines = ["| run | | lab | replay, steps of these minutes | may differ by | within | replay, steps of the capture |",
              "|---|---|---|---|---|---|---|"]
     spread = "{median:g} ({low:g} to {high:g})"
@@ -240,7 +251,7 @@ def whatif_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def policies_table(rows: list[dict[str, t.Any]]) -> str:
-    """What the policies cost the API server."""
+    """Return the cost of the policies for the API server."""
     lines = ["| Write of another | writes | without policies, CPU of the API server (µs) | with them (µs) |",
              "|---|---|---|---|"]
     lines += [f"| {row['write']} | {row['writes']:,} | {row['without_us']:,} | {row['with_us']:,} |" for row in rows]
@@ -248,7 +259,7 @@ def policies_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 def page_table(rows: list[dict[str, t.Any]]) -> str:
-    """What the page costs."""
+    """Return the cost of the page."""
     return "\n".join(["| What | Measured |", "|---|---|", *(f"| {row['what']} | {row['measured']} |" for row in rows)])
 
 
@@ -261,7 +272,9 @@ TABLES = {
 
 
 def update_pages(results: Path, pages: t.Iterable[Path] = PAGES) -> None:
-    """Put the tables between their markers, ``<!-- name -->`` and ``<!-- /name -->``, of whichever page has them."""
+    """Put the tables between their markers, ``<!-- name -->`` and ``<!-- /name -->``, on the page
+    that has them.
+    """
     for page in pages:
         text = page.read_text(encoding="utf-8")
         for name, table in TABLES.items():

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods come and go for a long time: whether memory stays, whether work piles up, and what one pod costs.
+"""Pods come and go for a long time: whether memory stays, whether work piles up, and what one pod
+costs.
 
-Arrivals and lifetimes are drawn at random from a fixed seed. Devices are returned and attached again all along, since
-the hold time is short and the pool has room for twice the pods that are there at a time.
+Arrivals and lifetimes are random from a fixed seed. Devices are returned and attached again all the
+time, since the hold time is short and the pool has twice the devices of the present pods.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from ansible_collections.composable.infra.tests.bench.reduce import CONTROLLER
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 NODES, DEVICES, SEED, SAMPLE_SECONDS = 20, 60, 1, 10.0
-# Pods per second, and seconds that each stays at least and at most: about 25 at a time. So many that most of
-# what is kept of some thousand objects comes to its limit meanwhile.
+# Pods per second, and the shortest and longest lifetime in seconds: about 25 pods at a time. With
+# this many, most data that is kept of some thousand objects reaches its limit.
 RATE, LIFE = 2.0, (5.0, 20.0)
 OPTIONS: t.Final = StageOptions(nodes=NODES, devices={A100: DEVICES}, attach=1.0, detach=0.5, hold=5.0,
                                 attach_timeout=60.0, announce=0.5, audit=True, handover="gated")
@@ -39,7 +40,7 @@ OPTIONS: t.Final = StageOptions(nodes=NODES, devices={A100: DEVICES}, attach=1.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``rss``: MiB of the controller; ``waiting``: pods that do not run yet."""
+    """``rss``: MiB of the controller. ``waiting``: pods that do not run yet."""
 
     seconds: float
     rss: float
@@ -57,7 +58,7 @@ class Arrivals:
     _ends: list[tuple[float, str]] = field(default_factory=list)
 
     def due(self) -> float:
-        """When something is to be done next."""
+        """Return when the next action is due."""
         return min(self._next, self._ends[0][0]) if self._ends else self._next
 
     def act(self, now: float) -> None:
@@ -73,7 +74,7 @@ class Arrivals:
 
 
 def run(minutes: float) -> list[dict[str, t.Any]]:
-    """One row. RuntimeError when a device, an object or a pod is left over at the end."""
+    """Return one row. Raise RuntimeError if a device, an object or a pod is left at the end."""
     with Stage(OPTIONS) as stage:
         process = front_doors.controller(stage)
         try:
@@ -123,7 +124,7 @@ def _sample(stage: Stage, process: front_doors.Process, now: float) -> Sample:
 
 
 def _over_time(samples: t.Sequence[Sample]) -> list[float]:
-    """The median of each tenth of the time, in MiB."""
+    """Return the median of each tenth of the time, in MiB."""
     size = max(1, len(samples) // 10)
     return [round(statistics.median(s.rss for s in samples[i:i + size]), 1) for i in range(0, len(samples), size)][:10]
 

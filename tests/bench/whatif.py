@@ -1,12 +1,17 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a what-if takes: a made-up capture with many nodes, and many pods more, at once or over hours.
+"""How long a what-if takes: a made-up capture with many nodes, and many pods more, at once or over
+hours.
 
 ``python -m ansible_collections.composable.infra.tests.bench.whatif --nodes 500 --claims 10000``
-``python -m ansible_collections.composable.infra.tests.bench.whatif --nodes 500 --claims 10000 --hours 8``
-With ``--hours`` they come at random moments, one in five with two devices, and are replayed once. ``--lifetime`` in
-seconds: with 1,000 devices, 600 leaves most of them free in 8 hours, and 6000 makes a queue that does not end.
+
+``python -m ansible_collections.composable.infra.tests.bench.whatif --nodes 500 --claims 10000
+--hours 8``
+
+With ``--hours`` the pods come at random moments, one in five with two devices, and are replayed
+once. ``--lifetime`` is in seconds. With 1,000 devices, 600 leaves most of them free in 8 hours, and
+6000 makes a queue that does not end.
 """
 
 from __future__ import annotations
@@ -34,13 +39,13 @@ NOW = 1_800_000_000.0
 
 
 def meta(name: str, **more: t.Any) -> Json:
-    """Metadata of an object."""
+    """Return the metadata of an object."""
     return {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z",
             **more}
 
 
 def node(name: str, room: str) -> Json:
-    """A node that is the machine of its name. ``room``: how many CPUs it has."""
+    """Return a node that is the machine of its name. ``room``: number of its CPUs."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta(name, labels={"kubernetes.io/hostname": name}),
             "spec": {"providerID": f"fsas-cdi://machine-{name}"},
             "status": {"allocatable": {"cpu": room, "memory": "256Gi", "pods": "110"},
@@ -48,7 +53,9 @@ def node(name: str, room: str) -> Json:
 
 
 def made_up(nodes: int, free: int) -> Capture:
-    """So many nodes without devices on one fabric with so many free ones, and nothing else."""
+    """Return a capture of ``nodes`` nodes without devices, on one fabric with ``free`` free
+    devices.
+    """
     names = [f"node-{number}" for number in range(nodes)]
     machines = {f"machine-{name}": Machine(f"machine-{name}", name, 1) for name in names}
     namespace = {"apiVersion": "v1", "kind": "Namespace",
@@ -62,7 +69,7 @@ def made_up(nodes: int, free: int) -> Capture:
 
 
 def seconds(nodes: int, claims: int, free: int) -> tuple[float, list[str]]:
-    """How long the question takes, before and after together, and the table."""
+    """Return the duration of the question, before and after together, and the table."""
     capture, began = made_up(nodes, free), time.perf_counter()
     after = changed(capture, [{"change": "add_pods", "model": MODEL, "count": claims, "cpu": "1"}])
     table = Comparison(answer(capture), answer(after)).table()
@@ -70,7 +77,7 @@ def seconds(nodes: int, claims: int, free: int) -> tuple[float, list[str]]:
 
 
 def replay_seconds(nodes: int, claims: int, free: int, hours: float, lifetime: float) -> tuple[float, list[str]]:
-    """CPU seconds of one replay, and its figures."""
+    """Return the CPU seconds of one replay, and its figures."""
     one = {"model": MODEL, "cpu": "1", "per_hour": 0.8 * claims / hours, "lifetime": lifetime}
     two = {**one, "per_hour": 0.2 * claims / hours, "devices_each": 2}
     question = read_question({"hours": hours, "seeds": 1, "load": [one, two]})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lab showed beside what a replay of the same arrivals says."""
+"""Compare the results of the lab with a replay of the same arrivals."""
 
 from __future__ import annotations
 
@@ -33,30 +33,32 @@ SEEDS, HOUR = 9, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """By how much a replay's median may differ from the lab: a share of the lab's figure, or so much in all."""
+    """The allowed difference of a replay's median from the lab: a share of the lab's figure, or at
+    least ``least``.
+    """
 
     share: float
     least: float
 
     def of(self, lab: float) -> float:
-        """The larger one."""
+        """Return the larger of the two."""
         return max(self.share * abs(lab), self.least)
 
 
 BOUNDS: t.Final[Mapping[str, Bound]] = {
     "wait_p50": Bound(0.3, 0.3), "wait_p90": Bound(0.3, 0.5), "wait_mean": Bound(0.3, 0.3),
     "utilisation": Bound(0.0, 3.0), "attaches": Bound(0.15, 0.0)}
-"""Seconds, points of a hundred, and devices."""
+"""In seconds, percentage points, and devices."""
 
 
 def observed_figures(found: Recording, devices: int) -> dict[str, float]:
-    """Those of BOUNDS, of the lab."""
+    """Return the figures of BOUNDS for the lab."""
     waited = [stay.waited(found.end) for stay in found.came]
     return _figures(waited, sum(stay.used(found.end) for stay in found.stays), devices * found.end, found.attaches)
 
 
 def replayed_figures(record: Record) -> dict[str, float]:
-    """Those of BOUNDS, of a replay. Who waited at the moment of the capture is not among those that came."""
+    """Return the figures of BOUNDS for a replay, without pods that waited at the capture."""
     waited = [guest.waited(record.end) for guest in record.guests if guest.came > 0.0]
     return _figures(waited, sum(record.used.values()), sum(record.total.values()), sum(record.attaches.values()))
 
@@ -68,19 +70,21 @@ def _figures(waited: Sequence[float], used: float, total: float, attaches: int) 
 
 
 def load(found: Recording) -> list[Json]:
-    """The very arrivals and lifetimes, as a load of a what-if."""
+    """Return the same arrivals and lifetimes as the load of a what-if."""
     sizes = sorted({stay.devices for stay in found.came})
     return [{"model": A100, "devices_each": size, "arrivals": [
         [stay.came, stay.lifetime] for stay in found.came if stay.devices == size]} for size in sizes]
 
 
 def leaving(returns: Sequence[float], detach: float) -> tuple[float, ...]:
-    """How long nodes took to let a device go. ``detach``: what of a return is the CDI Manager's part, in seconds."""
+    """Return how long nodes took to remove a device. ``detach``: the CDI Manager's part of a
+    return, in seconds.
+    """
     return tuple(max(0.0, each - detach) for each in returns)
 
 
 def replays(capture: Capture, found: Recording, durations: Durations) -> list[dict[str, float]]:
-    """Figures of one replay for each seed; what is drawn is how long each step takes."""
+    """Return the figures of one replay for each seed. The duration of each step is random."""
     hours = found.end / HOUR
     arrivals = drawn(read_load(load(found), capture, "load", hours), hours, random.Random(0))
     return [replayed_figures(Replay(start_of(capture), arrivals, durations, random.Random(seed), hours).run())
@@ -88,8 +92,11 @@ def replays(capture: Capture, found: Recording, durations: Durations) -> list[di
 
 
 def compared(capture: Capture, found: Recording, devices: int, detach: float) -> Json:
-    """A row of a results file. A return stands in no timeline, so both replays are given how long these took, before
-    the capture and after it."""
+    """Return a row of a results file.
+
+    Timelines do not include returns. Both replays therefore get the durations of returns, before
+    and after the capture.
+    """
     early = durations_of(capture, {"detach": [detach, detach]}, "steps")
     early = replace(early, samples={**early.samples, LEAVE: leaving(found.returns, detach)})
     late = replace(early, samples={**found.steps, LEAVE: leaving(found.later_returns, detach)})

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods come to a lab at random and go again; what became of each of them is read from the API server's audit log."""
+"""Pods come to a lab at random and leave again. The API server's audit log shows the history of
+each.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,12 @@ from ansible_collections.composable.infra.tests.bench.agreement.observed import 
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 NODES, DEVICES, SEED = 10, 30, 1
-# Pods per second, the share that asks for two devices, and seconds that each runs at least and at most: in the mean
-# 24 of the 30 devices are asked for, so that now and then a pod waits for another one's.
+# Pods per second, the share with two devices, and the shortest and longest lifetime in seconds. On
+# average 24 of the 30 devices are requested, so that a pod sometimes waits for a device of another
+# pod.
 RATE, TWO, LIFE = 0.36, 0.2, (20.0, 90.0)
-# Before the capture, so that it has timelines; and how often it is looked which pods run.
+# Seconds before the capture, so that it has timelines, and seconds between two reads of the running
+# pods.
 WARM_UP, LOOK = 180.0, 0.25
 KEPT: t.Final = Path(__file__).resolve().parents[3] / ".cache" / "whatif"
 OPTIONS: t.Final = StageOptions(nodes=NODES, devices={A100: DEVICES}, attach=1.0, detach=0.5, hold=5.0,
@@ -40,7 +44,9 @@ OPTIONS: t.Final = StageOptions(nodes=NODES, devices={A100: DEVICES}, attach=1.0
 
 @dataclass
 class Crowd:
-    """Creates a pod at each moment that ``rng`` draws, and deletes it when it has run for as long as was drawn."""
+    """Creates a pod at each moment that ``rng`` draws, and deletes it after a random time of
+    running.
+    """
 
     stage: Stage
     rng: random.Random
@@ -61,11 +67,11 @@ class Crowd:
 
     @property
     def running(self) -> int:
-        """How many run."""
+        """Return how many pods run."""
         return len(self._ends)
 
     def look(self, now: float) -> None:
-        """See which pods run; each runs from now on for its lifetime."""
+        """Read which pods run. Each runs for its lifetime from now on."""
         running = self.stage.client.list(PODS, namespace="default", field_selector="status.phase=Running").items
         for name in (raw["metadata"]["name"] for raw in running):
             if name in self.lifetimes and name not in self._ends:
@@ -73,9 +79,10 @@ class Crowd:
 
 
 def run(minutes: float, *, again: bool = False, kept: Path = KEPT) -> list[Json]:
-    """One row, marked ``interrupted`` when the minutes were not over. What was recorded stays in ``kept``.
+    """Return one row, marked ``interrupted`` if it ended early. The recording stays in ``kept``.
 
-    ``again``: compare that once more, without a lab. RuntimeError when something is left over at the end.
+    ``again``: compare the last recording once more, without a lab. Raise RuntimeError if something
+    is left at the end.
     """
     capture, found = read_kept(kept) if again else recorded(minutes)
     if not found.came:
@@ -87,20 +94,23 @@ def run(minutes: float, *, again: bool = False, kept: Path = KEPT) -> list[Json]
 
 
 def keep(kept: Path, capture: Capture, found: Recording) -> None:
-    """Write capture and recording."""
+    """Write the capture and the recording."""
     kept.mkdir(parents=True, exist_ok=True)
     capture_file.write(capture, str(kept / "capture.json"))
     (kept / "recording.json").write_text(json.dumps(found.as_document()), encoding="utf-8")
 
 
 def read_kept(kept: Path) -> tuple[Capture, Recording]:
-    """What was recorded last."""
+    """Return the last capture and recording."""
     told = json.loads((kept / "recording.json").read_text(encoding="utf-8"))
     return capture_file.read(str(kept / "capture.json")), Recording.of_document(told)
 
 
 def recorded(minutes: float) -> tuple[Capture, Recording]:
-    """A capture of a lab that is in use, and what became of those who came in the minutes after it, or until Ctrl-C."""
+    """Return a capture of a busy lab, and the recording of the time after it.
+
+    The recording ends after ``minutes`` or with Ctrl-C.
+    """
     with Stage(OPTIONS) as stage:
         process = front_doors.controller(stage)
         try:
@@ -124,7 +134,7 @@ def _watched(stage: Stage, minutes: float) -> tuple[Capture, Recording]:
 
 
 def until_interrupted(work: Callable[[], None]) -> bool:
-    """Whether it went on to its end; Ctrl-C ends it, and what there is counts."""
+    """Return whether the work was completed. Ctrl-C ends it, and the results so far count."""
     try:
         work()
     except KeyboardInterrupt:
@@ -134,7 +144,7 @@ def until_interrupted(work: Callable[[], None]) -> bool:
 
 
 def _live(crowd: Crowd, began: float, until: float) -> None:
-    """Each minute it is said how far it is."""
+    """Let pods come and leave, and print the progress each minute."""
     said = -1
     while (now := time.monotonic() - began) < until:
         if (minute := int(now // 60)) > said:
@@ -146,5 +156,5 @@ def _live(crowd: Crowd, began: float, until: float) -> None:
 
 
 def progress(minute: int, until: float, crowd: Crowd) -> str:
-    """How far it is, in words."""
+    """Return the progress in words."""
     return f"minute {minute} of {until / 60:.0f}: {len(crowd.lifetimes)} pods came, {crowd.running} run"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of the pods of a lab, by the moments in the API server's audit log."""
+"""The history of the pods of a lab, by the times in the API server's audit log."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ NEVER: t.Final = -1.0
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A pod and its claim; seconds since the capture, NEVER for what did not happen. ``lifetime``: for how long it ran,
-    or was to run."""
+    """A pod and its claim. Times are seconds since the capture, NEVER for events that did not
+    happen.
+
+    ``lifetime``: seconds for which it ran, or was to run.
+    """
 
     name: str
     devices: int
@@ -36,11 +39,11 @@ class Stay:
     lifetime: float
 
     def waited(self, end: float) -> float:
-        """How long until it ran, or so far."""
+        """Return how long it waited until it ran, or until ``end``."""
         return (self.ran if NEVER < self.ran <= end else end) - self.came
 
     def used(self, end: float) -> float:
-        """Device-seconds from the capture until ``end``."""
+        """Return the device-seconds from the capture until ``end``."""
         if self.bound == NEVER:
             return 0.0
         until = min(end, self.ended) if self.ended != NEVER else end
@@ -49,9 +52,13 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """``end``: seconds since the capture; ``stays``: of all pods of the lab; ``attaches``: devices asked for since the
-    capture; ``returns``: seconds from the deletion of a ComposableResource until it was gone, before the capture.
-    ``steps``: how long each step took for each claim since the capture, ``later_returns`` the same of returns."""
+    """The history of a lab after the capture.
+
+    ``end``: seconds since the capture. ``stays``: of all pods of the lab. ``attaches``: devices
+    requested since the capture. ``returns``: seconds from the deletion of a ComposableResource
+    until it was gone, before the capture. ``steps``: duration of each step for each claim since the
+    capture. ``later_returns``: returns since the capture.
+    """
 
     end: float
     stays: tuple[Stay, ...]
@@ -62,23 +69,26 @@ class Recording:
 
     @property
     def came(self) -> tuple[Stay, ...]:
-        """Those that came after the capture."""
+        """Return the pods that came after the capture."""
         return tuple(stay for stay in self.stays if 0.0 <= stay.came < self.end)
 
     def as_document(self) -> Json:
-        """As plain data."""
+        """Return plain data."""
         return asdict(self)
 
     @classmethod
     def of_document(cls, told: Mapping[str, t.Any]) -> Recording:
-        """From plain data."""
+        """Read plain data."""
         steps = {step: tuple(found) for step, found in told["steps"].items()}
         return cls(told["end"], tuple(Stay(**each) for each in told["stays"]), told["attaches"],
                    tuple(told["returns"]), steps, tuple(told["later_returns"]))
 
 
 def recording(log: Path, began: float, end: float, lifetimes: Mapping[str, float]) -> Recording:
-    """From an audit log. ``began`` and ``end`` in seconds since the epoch; ``lifetimes``: how long pods were to run."""
+    """Read an audit log.
+
+    ``began``, ``end``: epoch seconds. ``lifetimes``: how long pods were to run.
+    """
     entries = [*audit.entries(log)]
     marks = {name: _Marks() for name in lifetimes}
     for entry in entries:
@@ -100,7 +110,7 @@ class _Marks:
     ended: float = 0.0
 
     def stay(self, name: str, began: float, lifetime: float) -> Stay:
-        """The same since a moment."""
+        """Return the times relative to ``began``."""
         at = [each - began if each else NEVER for each in (self.bound, self.ran, self.ended)]
         ran_for = self.ended - self.ran if self.ended and self.ran else lifetime
         return Stay(name, self.devices, self.came - began, at[0], at[1], at[2], ran_for)
@@ -131,7 +141,7 @@ def _attaches(entries: Iterable[Json]) -> Iterator[float]:
 
 
 def _timelines(entries: Iterable[Json]) -> Iterator[Timeline]:
-    """As they were written on ComposableResources."""
+    """Yield timelines as they were written to ComposableResources."""
     for entry in entries:
         notes = ((entry.get("requestObject") or {}).get("metadata") or {}).get("annotations") or {}
         if entry["objectRef"]["resource"] == "composableresources" and notes.get(ANNOTATION):
@@ -139,7 +149,7 @@ def _timelines(entries: Iterable[Json]) -> Iterator[Timeline]:
 
 
 def _returns(entries: Iterable[Json]) -> Iterator[tuple[float, float]]:
-    """(moment, seconds): from each deletion to the removal of the last finalizer."""
+    """Yield (moment, seconds) from each deletion to the removal of the last finalizer."""
     deleted: dict[str, float] = {}
     for entry in entries:
         ref, body = entry["objectRef"], entry.get("requestObject") or {}

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for the API server of a large cluster: lists in pages, watches that begin with the list or stay silent.
+"""A stand-in for the API server of a large cluster: lists in pages, and watches that begin with the
+list or stay silent.
 
-It has no admission, no storage and no events of its own; whoever writes is answered 403 and counted. As the API server
-does, it sends ``managedFields``, leaves apiVersion and kind out of the items of a list, and ends the first events of a
-streaming list (KEP-3157) with a bookmark that has the annotation ``k8s.io/initial-events-end``.
+It has no admission, no storage and no events of its own. Writes are answered with 403 and counted.
+Like the API server, it sends ``managedFields``, leaves apiVersion and kind out of the items of a
+list, and ends the first events of a streaming list (KEP-3157) with a bookmark with the annotation
+``k8s.io/initial-events-end``.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection. The class has what the cluster holds, and how often somebody wrote."""
+    """One connection. The class has the objects of the cluster, and the writes that came."""
 
     protocol_version = "HTTP/1.1"
     cluster: t.ClassVar[dict[str, tuple[int, t.Callable[[int], objects.Json]]]] = {}
@@ -41,10 +43,10 @@ class _Handler(BaseHTTPRequestHandler):
     ended = threading.Event()
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Nobody reads it."""
+        """Do nothing, since the log is not used."""
 
     def do_GET(self) -> None:
-        """A page of a list, or a watch."""
+        """Answer with a page of a list, or a watch."""
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         plural = url.path.rpartition("/")[2]
@@ -97,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _serve(pipe: Pipe, nodes: int) -> None:
-    """The server's process: answers until it is told to end, and then says who wrote."""
+    """Run the server's process until it gets the message to end, then send the list of writes."""
     _Handler.cluster = objects.kinds(nodes)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
@@ -111,7 +113,9 @@ def _serve(pipe: Pipe, nodes: int) -> None:
 
 @contextlib.contextmanager
 def running(nodes: int, writes: list[str]) -> Iterator[str]:
-    """The URL of a stand-in with so many nodes, in a process of its own; ``writes`` is told who wrote in the end."""
+    """Yield the URL of a stand-in with ``nodes`` nodes in a separate process. At the end ``writes``
+    gets its writes.
+    """
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, nodes), daemon=True)
     process.start()

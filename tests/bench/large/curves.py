@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an engine costs at 50, 500 and 5,000 nodes: memory, the first pass, a plan of held pods, and single events.
+"""The cost of an engine at 50, 500 and 5,000 nodes: memory, the first pass, a plan of gated pods,
+and single events.
 
-Everything is simulated, and in one process: the engine is the shipped one, but its API server is a stand-in, and its
-CDI Manager is made of values. Times are processor seconds of this process, so that other work does not count.
+Everything is simulated in one process. The engine is the shipped one, but its API server is a
+stand-in, and its CDI Manager is made of values. Times are processor seconds of this process, so
+that other work does not count.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-
 
 
 class Fabric:
-    """A CDI Manager that shows the devices of all nodes, and no free ones."""
+    """A CDI Manager that lists the devices of all nodes, and no free ones."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
@@ -67,20 +69,20 @@ class Fabric:
     capabilities = Capabilities(asynchronous=False, batch=False)
 
     def machine(self, number: int) -> Machine:
-        """A node's machine with its devices."""
+        """Return a node's machine with its devices."""
         uid = objects.machine(number)
         return Machine(uid, objects.name_of(number), 1, tuple(
             Device(objects.device_uid(number, i), objects.MODEL, fabric=1, machine=uid,
                    serial=objects.serial(number, i)) for i in range(objects.GPUS)))
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Everything."""
+        """Return the whole inventory."""
         machines = {found.uid: found for found in map(self.machine, range(self.nodes))}
         return FabricSnapshot(machines, {(model, 1): 0 for model in models}, time.time())
 
 
 def engine(url: str, nodes: int) -> ControllerManager:
-    """An engine that watches and does not work."""
+    """Return an engine that watches and does no work."""
     config = EngineConfig.from_dict({"device_info": [objects.ROW], "fabric": MANAGER, "handover": "gated",
                                      "unserved": "wait", "scan_interval": 86400.0})
     made = ControllerManager(Client(Connection(url)), t.cast(FabricManager, Fabric(nodes)), config, events=False)
@@ -91,7 +93,7 @@ def engine(url: str, nodes: int) -> ControllerManager:
 
 
 class Recorded:
-    """What an engine queues, to be worked on here instead of by its workers."""
+    """The keys that an engine queues. They are worked on here instead of by its workers."""
 
     def __init__(self, made: ControllerManager) -> None:
         self.keys: dict[Key, None] = {}
@@ -103,7 +105,7 @@ class Recorded:
         self.keys[key] = None
 
     def work(self) -> int:
-        """Reconcile what was queued until now, each once; how many."""
+        """Reconcile each key that was queued until now once. Return their number."""
         keys, self.keys = list(self.keys), {}
         for key in keys:
             self._made.reconcile(key)
@@ -119,19 +121,19 @@ class Spent:
 
 @contextmanager
 def cpu() -> Iterator[Spent]:
-    """Processor seconds of a block, known at its end."""
+    """Yield the processor seconds of a block, known at its end."""
     spent, began = Spent(), time.process_time()
     yield spent
     spent.seconds = time.process_time() - began
 
 
 def measure(nodes: int, url: str) -> dict[str, t.Any]:
-    """All figures of one size; seconds of CPU, MiB."""
-    share_arena()  # as the controller does when it starts
+    """Return all figures of one size, in seconds of CPU and MiB."""
+    share_arena()  # as the controller does at its start
     found: dict[str, t.Any] = {"nodes": nodes, "devices": nodes * objects.GPUS, "empty_mib": rss(os.getpid())}
     with cpu() as spent:
         made = engine(url, nodes)
-        made.writer.read_journal()  # as whoever begins to lead does
+        made.writer.read_journal()  # as a new leader does
     spare_collections()
     found |= {"list_seconds": spent.seconds, "rss_mib": rss(os.getpid()), "peak_mib": peak_rss(os.getpid())}
     recorded = Recorded(made)
@@ -161,7 +163,7 @@ def measure(nodes: int, url: str) -> dict[str, t.Any]:
 
 
 def _plan(made: ControllerManager, name: str, count: int = 1) -> None:
-    """Held pods come, and are planned."""
+    """Add gated pods, and plan them."""
     for number in range(count):
         claim, pod = objects.held_pod(f"{name}-{number}")
         made.state.claims.upsert(claim)
@@ -176,7 +178,7 @@ def _plan(made: ControllerManager, name: str, count: int = 1) -> None:
 
 
 def _events(nodes: int) -> Iterator[tuple[str, ApiResource, list[objects.Json]]]:
-    """Kinds of events, each with objects that change."""
+    """Yield the kinds of events, each with objects that change."""
     some = [i * nodes // TRIES for i in range(TRIES)]
     yield "node heartbeat", NODES, [objects.node(i) for i in some]
     yield "claim changed", CLAIMS, [objects.claim(i, 0) for i in some]
@@ -187,7 +189,7 @@ def _events(nodes: int) -> Iterator[tuple[str, ApiResource, list[objects.Json]]]
 
 
 def _event(made: ControllerManager, recorded: Recorded, kind: ApiResource, raws: list[objects.Json]) -> float:
-    """Median milliseconds of an event with all that is worked on for it."""
+    """Return the median milliseconds of an event with all its work."""
     stores = {NODES: made.state.nodes, CLAIMS: made.state.claims, COMPOSABLE_RESOURCES: made.state.resources,
               SLICES: made.state.slices, PODS: made.state.pods}
     taken: list[float] = []
@@ -213,7 +215,7 @@ def _event(made: ControllerManager, recorded: Recorded, kind: ApiResource, raws:
 
 
 def run(sizes: Iterable[int] = SIZES) -> list[dict[str, t.Any]]:
-    """A row for each size, each measured in a fresh process."""
+    """Return a row for each size, each measured in a fresh process."""
     rows = []
     for nodes in sizes:
         writes: list[str] = []

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects of a large cluster as its API server would give them, all that nobody here reads included.
+"""Objects of a large cluster as its API server returns them, including all fields that the engine
+does not read.
 
-Each node has eight GPUs attached, four of them used by a pod each, and six pods of DaemonSets. Sizes are those of real
-objects: a kubelet reports up to 50 images, NVIDIA's DRA driver thirteen attributes for a GPU, and every object has
-``managedFields``. Each came at another time. Made from their numbers alone, so that every run has the same.
+Each node has eight GPUs attached, four of them used by a pod each, and six pods of DaemonSets.
+Sizes are those of real objects: a kubelet reports up to 50 images, NVIDIA's DRA driver thirteen
+attributes for a GPU, and every object has ``managedFields``. Each object has another creation time.
+All values are derived from numbers, so that every run has the same.
 """
 
 from __future__ import annotations
@@ -37,32 +39,32 @@ SELECTOR = f'device.attributes["{DRIVER}"].productName == "{PRODUCT}"'
 
 
 def uid(*parts: object) -> str:
-    """The same uid for the same thing, always."""
+    """Return a UID that is always the same for the same parts."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join(map(str, parts))))
 
 
 def moment(*parts: object, after: float = 0.0) -> float:
-    """When something happened, in seconds since the epoch: within two weeks, and hardly ever when another thing did."""
+    """Return the time of an event in epoch seconds, within two weeks and almost unique."""
     return BORN + zlib.crc32("/".join(map(str, parts)).encode()) % 1_209_600 + after
 
 
 def name_of(node: int) -> str:
-    """Of a node."""
+    """Return the name of a node."""
     return f"worker-{node:04d}.cluster.example.com"
 
 
 def serial(node: int, gpu: int) -> str:
-    """The UUID by which a node knows a GPU."""
+    """Return the UUID of a GPU on its node."""
     return f"GPU-{uid('gpu', node, gpu)}"
 
 
 def machine(node: int) -> str:
-    """The CDI Manager's uid of a node's machine."""
+    """Return the UID of a node's machine at the CDI Manager."""
     return uid("machine", node)
 
 
 def device_uid(node: int, gpu: int) -> str:
-    """The CDI Manager's uid of a GPU."""
+    """Return the UID of a GPU at the CDI Manager."""
     return uid("device", node, gpu)
 
 
@@ -76,7 +78,7 @@ def _meta(kind: str, name: str, namespace: str = "", **more: t.Any) -> Json:
 
 
 def node(number: int) -> Json:
-    """A Node as a kubelet reports it."""
+    """Return a Node as a kubelet reports it."""
     name = name_of(number)
     amounts = {"cpu": "64", "memory": "527942708Ki", "ephemeral-storage": "1843269236Ki", "hugepages-1Gi": "0",
                "hugepages-2Mi": "0", "pods": "110"}
@@ -111,7 +113,7 @@ def node(number: int) -> Json:
 
 
 def node_slice(number: int) -> Json:
-    """What NVIDIA's DRA driver announces of the GPUs of a node."""
+    """Return the ResourceSlice of NVIDIA's DRA driver for the GPUs of a node."""
     name = name_of(number)
     owner = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid("node", "", name), "controller": True}]
     return {"metadata": _meta("slice", f"{name}-{DRIVER}-{number:05d}", generateName=f"{name}-{DRIVER}-",
@@ -132,12 +134,12 @@ def _device(number: int, gpu: int) -> Json:
 
 
 def address(gpu: int) -> str:
-    """PCI address of a GPU on its node."""
+    """Return the PCI address of a GPU on its node."""
     return f"0000:{0x10 + gpu:02x}:00.0"
 
 
 def resource(number: int, gpu: int) -> Json:
-    """A ComposableResource whose device is there, as the operator and the node's agent have written it."""
+    """Return a ComposableResource with its device, as the operator and the node agent wrote it."""
     request = request_name(name_of(number), MODEL)
     body = cohdi.resource_body(f"gpu-{uid('resource', number, gpu)}", request, name_of(number), MODEL,
                                cohdi.attach_intent(machine(number), moment(number, gpu), ()))
@@ -160,7 +162,7 @@ def _with_ready(obj: Json) -> Json:
 
 
 def request(number: int) -> Json:
-    """The ComposabilityRequest of a node."""
+    """Return the ComposabilityRequest of a node."""
     name = name_of(number)
     body = cohdi.request_body(request_name(name, MODEL), name, MODEL, GPUS)
     children = {resource(number, i)["metadata"]["name"]: {"state": "Online", "device_id": serial(number, i),
@@ -173,7 +175,7 @@ def request(number: int) -> Json:
 
 
 def claim(number: int, gpu: int) -> Json:
-    """A claim that the scheduler has allocated a GPU of a node."""
+    """Return a claim to which kube-scheduler has allocated a GPU of a node."""
     name = name_of(number)
     result = {"request": "gpu", "driver": DRIVER, "pool": name, "device": f"gpu-{gpu}"}
     chosen = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]
@@ -189,18 +191,18 @@ def claim(number: int, gpu: int) -> Json:
 
 
 def claim_request(count: int = 1) -> Json:
-    """What a claim asks for."""
+    """Return the request of a claim."""
     return {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count,
                                        "selectors": [{"cel": {"expression": SELECTOR}}]}}
 
 
 def job_name(number: int, gpu: int) -> str:
-    """Of a pod with a GPU."""
+    """Return the name of a pod with a GPU."""
     return f"train-{number:04d}-{gpu}"
 
 
 def pod(number: int, index: int) -> Json:
-    """A pod of a node: first those with GPUs, then those of DaemonSets."""
+    """Return a pod of a node: first those with GPUs, then those of DaemonSets."""
     gpu = index < USED
     name, namespace = (job_name(number, index), "jobs") if gpu else (f"daemon-{index}-{number:05d}", "kube-system")
     body = pod_body(name, namespace)
@@ -224,7 +226,7 @@ def pod(number: int, index: int) -> Json:
 
 
 def pod_body(name: str, namespace: str, *gates: str) -> Json:
-    """A pod with a claim of its name, as its creator and the API server's defaults have made it."""
+    """Return a pod with a claim of its name, with the API server's defaults."""
     container = {"name": "main", "image": "registry.example.com/team/image:v1", "imagePullPolicy": "IfNotPresent",
                  "args": ["--epochs", "10"], "env": [{"name": f"VARIABLE_{i}", "value": "x" * 20} for i in range(10)],
                  "resources": {"requests": {"cpu": "4", "memory": "16Gi"}, "claims": [{"name": "gpu"}]},
@@ -245,7 +247,7 @@ def pod_body(name: str, namespace: str, *gates: str) -> Json:
 
 
 def held_pod(name: str, count: int = 1) -> tuple[Json, Json]:
-    """(claim, pod): our gate holds the pod, and its claim wants so many GPUs."""
+    """Return (claim, pod): the pod is gated, and its claim requests ``count`` GPUs."""
     made = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": _meta("claim", name, "jobs"),
             "spec": {"devices": {"requests": [claim_request(count)]}}, "status": {}}
     held = pod_body(name, "jobs", pods.GATE)
@@ -253,7 +255,7 @@ def held_pod(name: str, count: int = 1) -> tuple[Json, Json]:
 
 
 def lease(number: int) -> Json:
-    """The Lease of a node's agent."""
+    """Return the Lease of a node's agent."""
     return {"metadata": _meta("lease", f"{AGENT_LEASE}{name_of(number)}", "composable-infra", labels=AGENT_LABELS),
             "spec": {"holderIdentity": name_of(number), "leaseDurationSeconds": 86400, "renewTime":
                      "2026-01-01T00:00:00.000000Z", "acquireTime": "2026-01-01T00:00:00.000000Z",
@@ -261,7 +263,7 @@ def lease(number: int) -> Json:
 
 
 def pool_slice() -> Json:
-    """The pool of the fabric, which has no free devices."""
+    """Return the pool of the fabric, which has no free devices."""
     settings = Settings.from_dict({"device_info": [ROW]})
     spec = slice_spec(PoolSnapshot(settings.models[0], 1, 0), settings, (), 1, 1)
     return {"metadata": _meta("slice", "pool", labels={cohdi.MANAGED_BY: cohdi.FIELD_MANAGER}), "spec": spec}
@@ -274,7 +276,7 @@ DEVICE_CLASS = {"metadata": _meta("class", DRIVER),
 
 
 def kinds(nodes: int) -> dict[str, tuple[int, t.Callable[[int], Json]]]:
-    """By the plural of a kind: how many objects there are, and the one with a number."""
+    """Return by the plural of a kind the number of objects, and a function for the n-th."""
     return {
         "nodes": (nodes, node), "resourceslices": (nodes + 1, lambda i: node_slice(i) if i < nodes else pool_slice()),
         "composabilityrequests": (nodes, request),

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A page about a large cluster whose devices an emulated CDI Manager shows, over TLS, through its driver.
+"""A page about a large cluster with devices of an emulated CDI Manager, over TLS, through its
+driver.
 
-The engine is the shipped one. Its objects are those of the API server's stand-in of ``tests/bench/large``; each of
-their devices is one of the emulated fabric, and each change is asked of the manager before the page is told of it.
+The engine is the shipped one. Its objects are those of the API server's stand-in of
+``tests/bench/large``. Each of their devices is a device of the emulated fabric. Each change is
+requested from the CDI Manager before the page is notified of it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ Json = dict[str, t.Any]
 
 
 def document(nodes: int) -> Json:
-    """The fabric of so many nodes with all their devices attached; operations take no time."""
+    """Return the fabric of ``nodes`` nodes with all their devices attached. Operations take no
+    time.
+    """
     devices = [{"model": objects.MODEL, "uuid": objects.device_uid(node, gpu), "serial": objects.serial(node, gpu),
                 "machine": objects.name_of(node)} for node in range(nodes) for gpu in range(objects.GPUS)]
     machines = [{"name": objects.name_of(node), "uuid": objects.machine(node), "fabric": 1} for node in range(nodes)]
@@ -44,7 +48,9 @@ def document(nodes: int) -> Json:
 
 
 class Fed:
-    """``nodes``: how many, with objects.GPUS devices each, of which objects.USED are used by a pod each."""
+    """A served page. ``nodes``: number of nodes, each with objects.GPUS devices, of which
+    objects.USED are used by a pod each.
+    """
 
     def __init__(self, nodes: int, api_server: str, emulator: Emulator) -> None:
         self.nodes = nodes
@@ -63,11 +69,11 @@ class Fed:
 
     @property
     def view(self) -> t.Any:
-        """Of the page."""
+        """Return the view of the page."""
         return self.ui._view
 
     def look(self) -> None:
-        """At the whole fabric. Raises RuntimeError when a device is missing."""
+        """Poll the whole fabric. Raise RuntimeError if a device is missing."""
         self.engine.fabric_looks.look(time.time())
         seen = self.engine.state.snapshot
         found = sum(len(machine.devices) for machine in seen.machines.values()) if seen else 0
@@ -75,7 +81,7 @@ class Fed:
             raise RuntimeError(f"{found} devices: {self.engine.state.fabric_problem}")
 
     def change(self, number: int) -> None:
-        """A device that nobody uses leaves its machine, or it comes back: by turns, all over the cluster."""
+        """Detach an unused device, or attach it again, in turns, all over the cluster."""
         node = number // 2 * 37 % self.nodes
         gpu = objects.USED + number // 2 % (objects.GPUS - objects.USED)
         if number % 2 == 0:
@@ -88,7 +94,7 @@ class Fed:
         self._told(node, gpu, "Online")
 
     def _told(self, node: int, gpu: int, state: str) -> None:
-        """The watch has seen the device's ComposableResource."""
+        """Report a change of the device's ComposableResource, as its watch would."""
         self._version += 1
         raw = objects.resource(node, gpu)
         raw["status"]["state"], raw["metadata"]["resourceVersion"] = state, str(self._version)
@@ -99,7 +105,7 @@ class Fed:
             told("MODIFIED", COMPOSABLE_RESOURCES, new, old)
 
     def stop(self) -> None:
-        """Stop what was started here."""
+        """Stop everything that was started here."""
         self.server.stop()
         self.engine.stop(0.1)
         self.fabric.close()
@@ -107,7 +113,7 @@ class Fed:
 
 @contextmanager
 def fed(nodes: int) -> Iterator[Fed]:
-    """One that serves; manager and API server are processes of their own."""
+    """Yield a served page. CDI Manager and API server are separate processes."""
     writes: list[str] = []
     with tempfile.TemporaryDirectory() as folder, running(nodes, writes) as api_server, \
             Emulator.run(document(nodes), Path(folder) / "emulator") as emulator:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page costs with 5,000 nodes of 8 devices, which an emulated CDI Manager shows.
+"""The cost of the page with 5,000 nodes of 8 devices from an emulated CDI Manager.
 
-Processor time of the process with no page open and with 50, while ten devices change a second; bytes for all rows and
-for a change; times of a browser's frames while rows change and are scrolled; and what a question of what-if costs.
+Figures: processor time of the process with no page open and with 50, while ten devices change a
+second. Bytes for all rows and for a change. Times of a browser's frames while rows change and are
+scrolled. The cost of a question of what-if.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ansible_collections.composable.infra.tests.bench.page.fed import Fed, fed
 from ansible_collections.composable.infra.tests.browser.window import opened
 
 PAGES, CHANGES, SECONDS = 50, 10, 20.0
-# Nodes of the cluster that the page shows, and of a smaller one that is asked what-if, too.
+# Nodes of the cluster of the page, and of a smaller one for which what-if is measured too.
 SIZES = (5000, 500)
 QUESTIONS = {"8 more devices": "change=add_devices&count=8",
              "8 more devices, 100 pods in an hour": "change=add_devices&count=8&per_hour=100&lifetime=600&hours=1"}
@@ -45,10 +46,13 @@ requestAnimationFrame(frame);
 
 
 def run(sizes: Sequence[int] = SIZES) -> list[dict[str, str]]:
-    """One row for each figure, in words. ``sizes``: nodes of the page, and of another cluster that is asked what-if."""
+    """Return one row for each figure, in words.
+
+    ``sizes``: nodes of the page, and of another cluster for what-if.
+    """
     rows = []
     for what, value in _rows(*sizes):
-        print(f"{what}: {value}", file=sys.stderr, flush=True)  # it takes minutes, and more where there is other work
+        print(f"{what}: {value}", file=sys.stderr, flush=True)  # it takes minutes
         rows.append({"what": what, "measured": value})
     return rows
 
@@ -80,7 +84,7 @@ def _process(shown: Fed) -> list[tuple[str, str]]:
     with pages(shown, PAGES) as received:
         many = processor(shown)
         change_bytes = received[0] / (SECONDS * CHANGES)
-    shown.look()  # nothing was lost on the way
+    shown.look()  # no change was lost
     return [("first page: rows read, in seconds of processor time", f"{opened:.1f}"),
             ("all rows", f"{len(snapshot) / 1e6:.1f} MB, packed {packed / 1e6:.1f} MB"),
             ("a changed device, for each page", f"{change_bytes:.0f} bytes"),
@@ -89,14 +93,16 @@ def _process(shown: Fed) -> list[tuple[str, str]]:
 
 
 def processor(shown: Fed) -> float:
-    """Share of a core that this process uses while devices change for SECONDS."""
+    """Return the share of a core that this process uses while devices change for SECONDS."""
     began, busy = time.monotonic(), time.process_time()
     change(shown, SECONDS)
     return (time.process_time() - busy) / (time.monotonic() - began)
 
 
 def change(shown: Fed, seconds: float) -> None:
-    """Devices all over the cluster go and come, CHANGES a second: a load, so paced by the clock."""
+    """Detach and attach devices all over the cluster, CHANGES a second. It is a load, so it follows
+    the clock.
+    """
     began = time.monotonic()
     for number in range(int(seconds * CHANGES)):
         shown.change(number)
@@ -105,7 +111,9 @@ def change(shown: Fed, seconds: float) -> None:
 
 @contextmanager
 def pages(shown: Fed, count: int) -> Iterator[list[int]]:
-    """So many open pages in a process of their own; the list has the bytes that the first has got."""
+    """Open ``count`` pages in a separate process. The list has the bytes that the first page
+    received.
+    """
     host, _unused, port = shown.server.address.partition(":")
     at = json.loads(shown.view.snapshot(Scope()))["at"]
     ends, received = [], [0]
@@ -145,7 +153,7 @@ def _read(host: str, port: int, at: str, received: list[int]) -> None:
 
 
 def _browser(shown: Fed) -> Iterator[tuple[str, str]]:
-    """Times of 300 frames of a browser, while it scrolls and devices change."""
+    """Yield the times of 300 frames of a browser, while it scrolls and devices change."""
     with opened() as browser:
         browser.size(1400, 900)
         began = time.monotonic()
@@ -162,7 +170,7 @@ def _browser(shown: Fed) -> Iterator[tuple[str, str]]:
 
 
 def _what_if(shown: Fed) -> Iterator[tuple[str, str]]:
-    """Questions of the page, and what each costs this process and its child."""
+    """Yield questions of the page, and the cost of each for this process and its child."""
     for words, query in QUESTIONS.items():
         yield f"what-if with {shown.nodes:,} nodes: {words}", _asked(shown, query)
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real nodes, F = 0: from a claim's creation to the first line that its container prints, by each handover.
+"""Real nodes, F = 0: from a claim's creation to the first line that its container prints, by each
+handover.
 
-Kubelets, containerd and runc are real; bus, driver and CDI Manager are simulated. The node agents are the DRA driver in
-all three handovers. Each pod is followed by one of the same kind that finds the device attached and idle.
+Kubelets, containerd and runc are real. Bus, driver and CDI Manager are simulated. The node agents
+are the DRA driver in all three handovers. After each pod comes another one of the same kind that
+finds the device attached and idle.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from ansible_collections.composable.infra.tests.e2e.support.support import all_f
 
 GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
 MODELS = {GATED: A100, DIRECT: H100, RESCHEDULE: "NVIDIA-L40S"}
-# The scheduler looks at binding conditions so often; what an attach may cost beside that, the node and the fabric.
+# Seconds between two checks of binding conditions in kube-scheduler, and the allowed cost of an
+# attach beside these, the node and the fabric.
 TICK, OURS = 5.0, 1.5
 LIMIT, HOLD = 120.0, 10.0
 MOMENTS = ("asked", "attached", "touched", "visible", "told", "bound_at", "running")
@@ -35,9 +38,10 @@ MOMENTS = ("asked", "attached", "touched", "visible", "told", "bound_at", "runni
 
 @dataclass(slots=True)
 class Measured:
-    """Runs of one kind: seconds from the claim's creation, to each moment and to the first line of ``output``.
+    """Runs of one kind: seconds from the claim's creation to each moment, and to the first line of
+    ``output``.
 
-    ``limits``: what each run may take, in seconds; none for a handover without a promise.
+    ``limits``: allowed seconds of each run, empty for a handover without a promise.
     """
 
     name: str
@@ -46,7 +50,7 @@ class Measured:
     limits: list[float] = field(default_factory=list)
 
     def add(self, claim: ClaimTimes, output: float) -> None:
-        """Note a run; moments that it did not have are left out."""
+        """Add a run, without moments that it did not have."""
         created = claim.created or 0.0
         told = claim.condition or claim.opened
         for name in MOMENTS:
@@ -55,7 +59,7 @@ class Measured:
         self.output.append(output - created)
 
     def row(self) -> dict[str, t.Any]:
-        """As a results file has it: medians."""
+        """Return the row of a results file: medians."""
         within = sum(took <= limit for took, limit in zip(self.output, self.limits, strict=bool(self.limits)))
         return {"name": self.name, "runs": len(self.output),
                 "seconds": {name: round(statistics.median(each), 3) for name, each in self.moments.items()},
@@ -66,7 +70,10 @@ class Measured:
 
 
 def run(runs: int) -> list[dict[str, t.Any]]:
-    """Rows of all kinds. RuntimeError where this machine can have no real nodes, and when a pod did not run in time."""
+    """Return the rows of all kinds.
+
+    Raise RuntimeError if this machine can have no real nodes, or a pod did not run in time.
+    """
     if trouble := missing():
         raise RuntimeError(trouble)
     options = StageOptions(nodes=0, real_nodes=2, devices=dict.fromkeys(MODELS.values(), 1), attach=0.0, detach=0.0,
@@ -84,7 +91,7 @@ def run(runs: int) -> list[dict[str, t.Any]]:
 
 
 def _pair(stage: Stage, name: str, model: str, first: Measured, then: Measured) -> None:
-    """A pod for which a device is attached, and one for the same device, which is there."""
+    """Run a pod with an attach, then a pod for the same device, which is idle."""
     with_attach = _pod(stage, name, model, first)
     wait(lambda: idle(stage) == 1, LIMIT, f"the device of {name} is idle")
     asked = len(stage.emulator.effects())
@@ -100,7 +107,7 @@ def _pair(stage: Stage, name: str, model: str, first: Measured, then: Measured) 
 
 
 def _pod(stage: Stage, name: str, model: str, measured: Measured) -> ClaimTimes:
-    """Run one, note its times, print its timeline, and end it."""
+    """Run a pod, record its times, print its timeline, and delete it."""
     timeline = Timeline(stage)
     stage.pod(name, model)
     if not timeline.wait(lambda: timeline.running(name), LIMIT):
@@ -118,7 +125,7 @@ def _pod(stage: Stage, name: str, model: str, measured: Measured) -> ClaimTimes:
 
 
 def _first_output(stage: Stage, pod: str) -> tuple[float, str]:
-    """When the container printed its first line, as its runtime noted it, and the line."""
+    """Return (epoch seconds, line) of the first line of the container, by its runtime's log."""
     path = f"/api/v1/namespaces/default/pods/{pod}/log?container={WORK}&timestamps=true"
     deadline = time.monotonic() + LIMIT
     while "\n" not in (text := str(stage.lab.api.get(path))):

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets the address under which the project is published, wherever it stands: `make address URL=https://…`.
+"""Sets the address under which the project is published, wherever it stands:
+`make address URL=https://…`.
 
-The one place that says it is `repository` in galaxy.yml; the other files have that same text in them. Until the project
-is published the address is a placeholder, and README.md says so.
+The key `repository` of galaxy.yml defines the address. The other files have the same text. Until
+the project is published the address is a placeholder, and README.md says so.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = ("galaxy.yml", "README.md", "SECURITY.md", "Containerfile", ".github/ISSUE_TEMPLATE/config.yml",
          "docs/docsite/links.yml", "roles/monitoring/defaults/main.yml", "roles/monitoring/meta/argument_specs.yml")
 
-# the host of an address that is nobody's (RFC 2606), and what README.md says as long as it stands there
+# the host of a placeholder address (RFC 2606), and the sentence of README.md about the placeholder
 PLACEHOLDER = "example.com"
 NOTE = " The address is a placeholder until the project is published."
 
 
 class BadAddress(ValueError):
-    """The address cannot be used; the message says what is allowed."""
+    """The address cannot be used. The message says what is allowed."""
 
 
 def current(root: Path = ROOT) -> str:
-    """The address as galaxy.yml has it."""
-    # Read without a YAML parser: `make build` runs with a Python that has no packages.
+    """Return the address in galaxy.yml."""
+    # Do not use a YAML parser, because `make build` runs with a Python without packages.
     lines = (root / "galaxy.yml").read_text(encoding="utf-8").splitlines()
     return next(line.split()[1] for line in lines if line.startswith("repository: "))
 
 
 def is_placeholder(url: str) -> bool:
-    """Whether nobody can be at the address."""
+    """Return whether the address cannot exist."""
     host = urlsplit(url).hostname or ""
     return host == PLACEHOLDER or host.endswith(f".{PLACEHOLDER}")
 
 
 def checked(url: str) -> str:
-    """The address without a slash at its end. Raises BadAddress."""
+    """Return the address without a slash at its end. Raise BadAddress."""
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname or not parts.path.strip("/") or re.search(r"[\s'\"?#@]", url):
         raise BadAddress(f"URL: {url!r} is not usable: give the repository's page, such as "
@@ -52,7 +53,7 @@ def checked(url: str) -> str:
 
 
 def change(url: str, root: Path = ROOT) -> list[str]:
-    """Write the address into all files; returns the names of those that changed. Raises BadAddress."""
+    """Write the address to all files. Return the names of changed files. Raise BadAddress."""
     new, old, changed = checked(url), current(root), []
     for name in FILES:
         path = root / name
@@ -64,7 +65,7 @@ def change(url: str, root: Path = ROOT) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Set the address that the command line names; without one, print the present one."""
+    """Set the address that the command line names. Without one, print the current address."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", nargs="?", help="the repository's page")
     url = parser.parse_args(arguments).url

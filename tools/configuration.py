@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes docs/configuration.md from the documentation of the option ``config``: `make configuration-page`."""
+"""Write docs/configuration.md from the documentation of the option ``config``:
+`make configuration-page`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ansible_collections.composable.infra.plugins.doc_fragments.config import Mo
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 Option = Mapping[str, t.Any]
-# Types of answers of an AWX survey. Lists and mappings are answered as YAML in a text area.
+# Answer types of an AWX survey. Lists and mappings are YAML in a text area.
 ANSWERS = {"str": "text", "path": "text", "int": "integer", "float": "float", "bool": "multiplechoice",
            "dict": "textarea", "list": "textarea"}
 HEAD = """\
@@ -58,13 +59,14 @@ fabric:
 
 
 def reference() -> dict[str, Option]:
-    """The documented keys of the configuration by name, each with its description, type, default and choices."""
+    """Return the documented keys of the configuration by name, with description, type, default and
+    choices."""
     config: Option = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["config"]
     return dict(config["suboptions"])
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     options = reference()
     parts = [HEAD, EXAMPLE, "## Keys\n", table(options)]
     for name, option in options.items():
@@ -74,34 +76,35 @@ def page() -> str:
 
 
 def table(options: Mapping[str, Option], of: str = "") -> str:
-    """One row for each option, of the mapping ``of``."""
+    """Return a table with one row for each option of the mapping ``of``."""
     rows = ["| Key | Type | Default | Survey | Meaning |", "|---|---|---|---|---|"]
     return "\n".join([*rows, *(row(name, option, of or name) for name, option in options.items())]) + "\n"
 
 
 def row(name: str, option: Option, group: str) -> str:
-    """Name, type, default, type of question, and the description with the choices."""
+    """Return the row of an option: name, type, default, question type, and description with
+    choices."""
     kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
     cells = [f"`{name}`", kind, default(option), question(option, group), " ".join(sentences(option))]
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
 
 
 def default(option: Option) -> str:
-    """The default as JSON, `required`, or nothing."""
+    """Return the default as JSON, `required`, or an empty string."""
     if option.get("required"):
         return "required"
     return f"`{json.dumps(option['default'])}`" if "default" in option else ""
 
 
 def question(option: Option, group: str) -> str:
-    """Type of the survey's question."""
+    """Return the type of the survey's question."""
     if group == "fabric":
         return "credential"
     return "multiplechoice" if "choices" in option else ANSWERS[option["type"]]
 
 
 def sentences(option: Option) -> Iterator[str]:
-    """The description without Ansible's markup, then the choices."""
+    """Yield the description without Ansible's markup, then the choices."""
     found = option["description"]
     yield from (plain(text) for text in ([found] if isinstance(found, str) else found))
     if "choices" in option:
@@ -109,7 +112,7 @@ def sentences(option: Option) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Ansible's markup as Markdown."""
+    """Return Ansible's markup as Markdown."""
     return re.sub(r"\b[CVOME]\(([^)]*)\)", r"`\1`", text)
 
 

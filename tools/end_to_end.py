@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the end-to-end tests, and each test that failed once more, alone and on a fresh lab.
+"""Run the end-to-end tests, and each failed test once more, alone and on a new lab.
 
-A test that passes the second time is flaky: the run says so, says where the evidence of its failure is, and passes.
-Two flaky tests fail the run. Each flaky test is a defect of the product, of a stand-in or of the test, and belongs into
-the table of CONTRIBUTING.md with its cause.
+A test that passes the second time is flaky. The run reports the test and the folder with the
+evidence of its failure, and passes. Two flaky tests fail the run. Each flaky test is a defect of
+the product, of a stand-in or of the test. Add it to the table of CONTRIBUTING.md with its cause.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The evidence is written by tests/e2e/evidence.py.
+# tests/e2e/evidence.py writes the evidence.
 EVIDENCE = ROOT / ".cache" / "evidence"
 CACHE = ROOT / ".cache" / "pytest-e2e"
 FAILED_TESTS = 1
-# More failures than this are no accident.
+# More failures than this are not by chance.
 MOST_TRIED_AGAIN = 4
 
 
@@ -42,19 +42,19 @@ def main(arguments: list[str]) -> int:
 
 
 def pytest(*arguments: str) -> int:
-    """Exit status of one run, whose output is passed through."""
+    """Run pytest, pass its output through, and return its exit status."""
     command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={CACHE}", *arguments]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def failed_tests() -> list[str]:
-    """Node ids of the tests that failed in the last run, as pytest's cache has them."""
+    """Return the node IDs of the tests that failed in the last run, from pytest's cache."""
     path = CACHE / "v" / "cache" / "lastfailed"
     return sorted(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
 def folder_name(test: str) -> str:
-    """Name of the folder with the evidence of a test (a node id)."""
+    """Return the name of the folder with the evidence of a test (a node ID)."""
     kept = test.removeprefix("tests/e2e/")
     return "".join(c if c.isalnum() or c in "-._" else "_" for c in kept)
 

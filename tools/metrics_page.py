@@ -1,8 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables of docs/guides/metrics.md, written from the code: ``python -m tools.metrics_page`` brings the page up to
-date, and a test fails while it is not."""
+"""Write the tables of docs/guides/metrics.md from the code: ``python -m tools.metrics_page``.
+
+A test fails while the page is not up to date.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ HEAD = ["| Metric | Type | What | Labels |", "|---|---|---|---|"]
 
 
 def controllers() -> list[str]:
-    """The table of what the controllers show."""
+    """Return the table of the controllers' metrics."""
     tables: tuple[tuple[str, Mapping[str, Metric]], ...] = (
         ("gauge", GAUGES), ("counter", {**COUNTERS, **READ_COUNTERS}), ("histogram", HISTOGRAMS))
     lines = [f"| `{PREFIX}{name}` | {kind} | {metric.help} | {_labels(metric)} |"
@@ -49,19 +51,19 @@ def controllers() -> list[str]:
 
 
 def hops() -> list[str]:
-    """The table of the hops."""
+    """Return the table of the steps of a timeline."""
     return ["| `hop` | From, until |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in HOPS.items())]
 
 
 def agents() -> list[str]:
-    """The table of what a node agent shows."""
+    """Return the table of a node agent's metrics."""
     metrics = AgentMetrics()
     metrics.ask(dict, int)
     return [*HEAD, *sorted(_row(family) for family in metrics.registry.collect())]
 
 
 def autoscaler() -> list[str]:
-    """The table of what the provider of Cluster Autoscaler shows."""
+    """Return the table of the metrics of Cluster Autoscaler's provider."""
     gauges = [f"| `{AUTOSCALER_PREFIX}{name}` | gauge | {text} | `group`: the groups of the configuration |"
               for name, text in GROUP_GAUGES.items()]
     return [*HEAD, *sorted([*map(_row, Measurements().registry.collect()), *gauges])]
@@ -89,7 +91,7 @@ def _values(values: tuple[str, ...]) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its tables as they are to be."""
+    """Return the page with updated tables."""
     for name, lines in (("controllers", controllers()), ("hops", hops()), ("agents", agents()),
                         ("autoscaler", autoscaler())):
         begin, end = BEGIN.format(name), END.format(name)
@@ -102,7 +104,7 @@ def page(text: str) -> str:
 
 
 def names() -> Iterator[str]:
-    """Every name that Prometheus shows: of each metric, and of the series of a histogram."""
+    """Yield the names of all metrics in Prometheus, with the series of histograms."""
     for line in (*controllers(), *agents(), *autoscaler()):
         name, kind = [*line.split("|"), "", ""][1:3]
         if name.strip().startswith("`"):

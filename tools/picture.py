@@ -17,7 +17,7 @@ STYLE = "font: 13px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace
 
 
 def svg(lines: Sequence[str]) -> str:
-    """A dark window with the lines in it; what is longer than COLUMNS ends in an ellipsis."""
+    """Return a dark window with the lines. A line longer than COLUMNS ends in an ellipsis."""
     shown = [line if len(line) <= COLUMNS else line[:COLUMNS - 1] + "…" for line in lines]
     width = max(map(len, shown), default=0) * WIDTH + 2 * EDGE
     height = len(shown) * HEIGHT + 2 * EDGE
@@ -29,7 +29,7 @@ def svg(lines: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read standard input and write the picture; 1 when there was nothing to draw."""
+    """Read standard input and write the picture. Return 1 if there is nothing to draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("picture", type=Path)
     parser.add_argument("--lines", type=int, default=LINES)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes docs/playbooks.md from the table that the playbooks themselves read: `make playbooks-page`."""
+"""Write docs/playbooks.md from the table that the playbooks read: `make playbooks-page`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def row(name: str, option: Table) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a default as YAML has it."""
+    """Return a default as in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The README files as Galaxy and Automation Hub show them: no file lies beside them, so links name the project's page.
+"""Make the README files for Galaxy and Automation Hub, with links to the project's page.
 
-In the repository the links are relative, and so lead to the files of the same checkout. The archive is built of a copy,
-in which each begins with `repository` of galaxy.yml (`make address`).
+In the repository, links are relative to files of the same checkout. Galaxy shows no other files. So
+the archive is built from a copy with links that begin with `repository` of galaxy.yml
+(`make address`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _LINK = re.compile(r"(?P<image>!?)(?P<text>\[[^\]]*\])\((?P<target>[^)\s#]+)(?P<
 
 
 def copied(sources: Path, into: Path) -> Path:
-    """A copy of the collection at ``ansible_collections/composable/infra`` below ``into``, ready to be built."""
+    """Return a copy of the collection at ``ansible_collections/composable/infra`` in ``into``,
+    ready to build."""
     copy = into / "ansible_collections" / "composable" / "infra"
     shutil.rmtree(into, ignore_errors=True)
     shutil.copytree(sources, copy, ignore=shutil.ignore_patterns(".git", ".ansible"))
@@ -30,7 +32,7 @@ def copied(sources: Path, into: Path) -> Path:
 
 
 def absolute(page: Path, root: Path) -> str:
-    """Text of a page whose links to files of the collection at ``root`` are URLs. Others stay as they are."""
+    """Return the text of a page with URLs for links to files of the collection at ``root``."""
     address = current(root)
 
     def replaced(found: re.Match[str]) -> str:

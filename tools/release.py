@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Makes everything of a release in dist/ and publishes nothing: `make release-dry-run`.
 
-Change log and archive are made in a copy of the sources, so the checkout stays as it is. A tag runs the same command
-and then publishes what lies in dist/ (.github/workflows/release.yml).
+Change log and archive are made in a copy of the sources, so the checkout does not change. For a
+tag, the workflow runs the same command and then publishes the files of dist/
+(.github/workflows/release.yml).
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ IMAGE = "composable-infra-controllers"
 
 
 class NoRelease(Exception):
-    """A release cannot be made of this; the message says why."""
+    """A release cannot be made. The message says why."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when all parts were made."""
+    """Return 0 if all parts were made."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--version", default="", help="what the tag says, to be compared with galaxy.yml")
     parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder; it is emptied first")
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make(version: str, into: Path, *, docs: bool = True) -> None:
-    """Release notes, archive, image and pages. Raises NoRelease."""
+    """Make release notes, archive, image and pages. Raise NoRelease."""
     version = agreed(version)
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
@@ -63,7 +64,10 @@ def make(version: str, into: Path, *, docs: bool = True) -> None:
 
 
 def agreed(version: str) -> str:
-    """The version of galaxy.yml. Raises NoRelease when the tag says another one, or the address is nobody's."""
+    """Return the version of galaxy.yml.
+
+    Raise NoRelease if the tag has another version, or if the address is a placeholder.
+    """
     own = str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
     if version not in ("", own):
         raise NoRelease(f"VERSION: {version!r} is not the version of galaxy.yml, {own}: change one of them")
@@ -73,7 +77,7 @@ def agreed(version: str) -> str:
 
 
 def change_log(version: str) -> Path:
-    """A copy of the sources whose change log has the fragments under ``version``."""
+    """Return a copy of the sources with the change log fragments under ``version``."""
     copy = copied(sources(), CACHE / "release")
     if released(version, copy / "changelogs" / "changelog.yaml"):
         return copy
@@ -82,13 +86,13 @@ def change_log(version: str) -> Path:
 
 
 def released(version: str, path: Path) -> bool:
-    """Whether the change log has this version already."""
+    """Return whether the change log already has this version."""
     known = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
     return version in ((known or {}).get("releases") or {})
 
 
 def notes_of(version: str, text: str) -> str:
-    """The part of CHANGELOG.md about one version. Raises NoRelease when there is none."""
+    """Return the part of CHANGELOG.md about one version. Raise NoRelease if there is none."""
     number = version.replace(".", r"\\?\.")
     found = re.search(rf"^## v?{number}$\n(.*?)(?=^<a id=\"v|^## |\Z)", text, re.M | re.S)
     if not found or not found[1].strip():
@@ -97,7 +101,7 @@ def notes_of(version: str, text: str) -> str:
 
 
 def image(version: str, tell: Callable[[str], object]) -> None:
-    """Build the image of the controllers where there is a builder, else say so. Raises NoRelease."""
+    """Build the image of the controllers, or report that there is no builder. Raise NoRelease."""
     builder = next((name for name in BUILDERS if shutil.which(name)), None)
     if builder is None:
         tell(f"release: the image is left out: neither {' nor '.join(BUILDERS)} is on PATH")
@@ -107,7 +111,7 @@ def image(version: str, tell: Callable[[str], object]) -> None:
 
 
 def did(part: str, status: int) -> None:
-    """Raises NoRelease when a tool failed; it has said why."""
+    """Raise NoRelease if a tool failed. The tool has printed the reason."""
     if status:
         raise NoRelease(f"{part}: the tool failed with status {status}")
 

@@ -74,7 +74,7 @@ def repeat(command: Sequence[str], times: int, deadline: float) -> int:
 
 
 def main() -> int:
-    """Exit status of the round that failed, else 0."""
+    """Return the exit status of the round that failed, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=30, help="number of rounds (30)")
     parser.add_argument("--load", type=int, default=4, help="number of busy processes (4)")

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs one stage of the Makefile under a deadline and records what it cost; prints the table of a whole run.
+"""Runs one stage of the Makefile under a deadline and records what it cost. Prints the table of a
+run.
 
-`make -j -O` runs several stages at a time and keeps the output of each in one piece. What make cannot do is here: end a
-stage that hangs, and say at the end how long each stage took, what it counted, and what a failed stage printed last.
+`make -j -O` runs several stages at a time and keeps the output of each in one piece. This module
+does what make cannot. It ends a stage that hangs. At the end it prints how long each stage took,
+its counts, and the last lines of a failed stage.
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ TIMED_OUT = 124
 
 @dataclass(frozen=True)
 class Record:
-    """One stage that ended: exit status, seconds, processor seconds (user and system), pytest's counts.
+    """One stage that ended: exit status, seconds, processor seconds (user and system), pytest's
+    counts.
 
-    ``flaky``: lines about tests that passed only when they were run again. ``tail``: the last lines of the output.
+    ``flaky`` has lines about tests that passed only when run again. ``tail`` has the last lines of
+    the output.
     """
 
     stage: str
@@ -51,9 +55,10 @@ class Record:
 
 
 def run(stage: str, deadline: float) -> Record:
-    """Run `make STAGE`, print its output, and end it with all that it started after ``deadline`` seconds."""
+    """Run `make STAGE` and print its output. After ``deadline`` seconds, end it with all its
+    processes."""
     began, timed_out = time.monotonic(), threading.Event()
-    # A jobserver of the calling make is not for a stage, which has workers of its own.
+    # A stage does not use the jobserver of the calling make, because it has its own workers.
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     process = subprocess.Popen(["make", "--no-print-directory", stage], env=environment, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
@@ -90,7 +95,8 @@ def run(stage: str, deadline: float) -> Record:
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """End a process group as Ctrl-C would, then by force what is left of it: shells' background jobs ignore SIGINT."""
+    """End a process group as Ctrl-C would, then kill the rest, because background jobs of shells
+    ignore SIGINT."""
     with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
@@ -101,7 +107,8 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 
 def counts_in(line: str) -> dict[str, int]:
-    """The counts in pytest's last line (`3 passed, 1 skipped in 0.12s`), empty for any other line."""
+    """Return the counts in pytest's last line (`3 passed, 1 skipped in 0.12s`), or nothing for
+    other lines."""
     if not SUMMARY.match(line):
         return {}
     found = COUNT.findall(line)
@@ -109,7 +116,8 @@ def counts_in(line: str) -> dict[str, int]:
 
 
 def table(stages: list[str], seconds: float) -> Iterator[str]:
-    """Lines about the stages of a run that took ``seconds``. The last line sums in pytest's own words."""
+    """Yield lines about the stages of a run that took ``seconds``. The last line sums in pytest's
+    own words."""
     records = {name: record for name in stages if (record := read(name))}
     yield f"\n{'stage':<24} {'seconds':>8} {'processor':>10}  result"
     total: dict[str, int] = {}
@@ -134,13 +142,13 @@ def table(stages: list[str], seconds: float) -> Iterator[str]:
 
 
 def read(stage: str) -> Record | None:
-    """The record of a stage of this run. None if the stage has not ended."""
+    """Return the record of a stage of this run, or None if the stage has not ended."""
     path = RECORDS / f"{stage}.json"
     return Record(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 def main() -> int:
-    """Exit status of the stage; 0 for `begin` and `table`."""
+    """Return the exit status of the stage, or 0 for `begin` and `table`."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("begin", help="forget the records of the last run")

@@ -83,9 +83,9 @@ def contents() -> Iterator[str]:
 
 
 def linked(page: Path, text: str, root: Path = ROOT) -> str:
-    """Return the text of a page whose links to files outside docs/ lead to the repository.
+    """Return the text of a page with links to the repository for files outside docs/.
 
-    Raises DeadLink.
+    Raise DeadLink.
     """
     return _LINK.sub(lambda found: found[1] + leads_to(page, found[2], root) + found[3], text)
 

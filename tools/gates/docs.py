@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation and change log: antsibull-docs on collection, plugins and guides, with all links; antsibull-changelog.
+"""Check documentation and change log: antsibull-docs on collection, plugins and guides with all
+links, and antsibull-changelog.
 
-The guides are judged in the form of the documentation site, which is built: Sphinx finds links that lead nowhere.
+The guides are checked as pages of the documentation site, which is built. Sphinx finds dead links.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CHECKS = (
 
 
 def main() -> int:
-    """0 when every check passes; all of them run."""
+    """Run all checks. Return 0 if every check passes."""
     folder = build.copied()
     return max(*(run(check, cwd=folder) for check in CHECKS), build.html(build.WORK / "html"))
 

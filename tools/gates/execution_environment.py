@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-builder on execution and decision environment: what the collection needs, and whether contexts can be made.
+"""Check execution and decision environment with ansible-builder: requirements, and image contexts.
 
-An image is not built, since that takes a container engine and a network; all that goes into it is put together.
+No image is built, because that needs a container engine and a network. All files of the image are
+put together.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from .workspace import BIN, CACHE, COLLECTIONS, environment, sources
 
 DEFINITIONS = ("execution-environment.yml", "decision-environment.yml")
 WORK = CACHE / "execution-environment"
-# ansible-core brings it, so ansible-builder leaves it out
+# ansible-core installs it, so ansible-builder leaves it out
 LEFT_OUT = {"PyYAML"}
 
 
 def main() -> int:
-    """0 when both commands of ansible-builder pass and say what they must."""
+    """Return 0 if both commands of ansible-builder pass and print what they must."""
     folder = sources()
     archive = build(WORK / "archive")
     if archive is None:
@@ -38,7 +39,7 @@ def main() -> int:
 
 
 def introspect_faults(folder: Path) -> list[str]:
-    """What is wrong with what the collection says that it needs."""
+    """Return the problems of the collection's declared requirements."""
     status, said = builder("introspect", str(COLLECTIONS))
     if status:
         return [said]
@@ -48,7 +49,7 @@ def introspect_faults(folder: Path) -> list[str]:
 
 
 def create_faults(folder: Path, archive: Path, definition: str) -> list[str]:
-    """What is wrong with the context of the image that the file defines."""
+    """Return the problems of the context of the image that the file defines."""
     place, context = WORK / "source", WORK / "context"
     for old in (place, context):
         shutil.rmtree(old, ignore_errors=True)
@@ -60,7 +61,10 @@ def create_faults(folder: Path, archive: Path, definition: str) -> list[str]:
 
 
 def context_faults(context: Path, definition: str) -> list[str]:
-    """Collections that the context asks for as files and does not hold; a context without them builds no image."""
+    """Return the collections that the context needs as files but does not have.
+
+    A context without them builds no image.
+    """
     listing = yaml.safe_load((context / "_build" / "requirements.yml").read_text(encoding="utf-8"))
     wanted = [entry["name"] for entry in listing["collections"] if entry.get("type") == "file"]
     absent = [name for name in wanted if not (context / "_build" / name).is_file()]
@@ -69,14 +73,14 @@ def context_faults(context: Path, definition: str) -> list[str]:
 
 
 def builder(command: str, *arguments: str) -> tuple[int, str]:
-    """Exit status and output of a command of ansible-builder."""
+    """Return exit status and output of a command of ansible-builder."""
     done = subprocess.run([str(BIN / "ansible-builder"), command, *arguments], env=environment({}),
                           capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def needs(path: Path) -> list[str]:
-    """Names of the packages in a requirements or bindep file."""
+    """Return the names of the packages in a requirements or bindep file."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [line.replace(">", " ").split()[0] for line in lines if line.strip() and not line.startswith("#")]
 

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""galaxy-importer on the built archive: what Galaxy and Automation Hub would say about an upload.
+"""Run galaxy-importer on the built archive, as Galaxy and Automation Hub do after an upload.
 
-It ends with status 0 also when it found faults, so its log decides: a warning or an error fails the gate.
+It ends with status 0 even if it found problems, so its log decides. A warning or an error fails the
+gate.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from .workspace import BIN, CACHE, environment
 DONE = "Importer processing completed successfully"
 # Automation Hub certifies from 1.0.0 on (docs/versions.md). Galaxy takes 0.x, too.
 RELEASED = False
-# ansible-lint and the style of the Python sources have gates of their own
+# separate gates check ansible-lint and the style of the Python sources
 SETTINGS = {"GALAXY_IMPORTER_RUN_ANSIBLE_DOC": "True", "GALAXY_IMPORTER_RUN_ANSIBLE_LINT": "False",
             "GALAXY_IMPORTER_RUN_FLAKE8": "False", "GALAXY_IMPORTER_CHECK_REQUIRED_TAGS": "True",
             "GALAXY_IMPORTER_REQUIRE_V1_OR_GREATER": str(RELEASED), "GALAXY_IMPORTER_CHECK_CHANGELOG": "True"}
 
 
 def main() -> int:
-    """0 when the importer finished without a warning."""
+    """Return 0 if the importer finished without a warning."""
     archive = build(CACHE / "importer")
     if archive is None:
         return 1
@@ -39,7 +40,7 @@ def main() -> int:
 
 
 def faults_in(log: str) -> list[str]:
-    """Lines of the importer's log that mean a fault; never empty when it did not finish."""
+    """Return the lines of the importer's log with problems, and one more if it did not finish."""
     faults = [line for line in log.splitlines() if re.match(r"(WARNING|ERROR|CRITICAL|Traceback)", line)]
     return faults if DONE in log else [*faults, "it did not finish"]
 

@@ -1,11 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Another ansible-core than the one of `.venv`, in an environment of its own that is kept and shared by checkouts.
+"""Install another ansible-core than that of `.venv`, in a separate environment that checkouts
+share.
 
-The first Python that this core can be installed for is taken: ours, else one of PYTHONS that is on PATH. A caller may
-name the Python and further packages. The core NEWEST is the newest that the package index has for that Python.
-`python -m tools.gates.other_core 2.16` makes it where it is absent, and prints the folder of its programs.
+Use the first Python that this core supports: ours, else one of PYTHONS on PATH. A caller may name
+the Python and further packages. The core NEWEST is the newest in the package index for that Python.
+
+`python -m tools.gates.other_core 2.16` installs it if it is absent, and prints the folder of its
+programs.
 """
 
 from __future__ import annotations
@@ -20,22 +23,23 @@ from pathlib import Path
 from .workspace import locked
 
 CONSTRAINTS = Path(__file__).resolve().parents[2] / "requirements" / "constraints.txt"
-# what filters of playbooks need beside ansible-core
+# packages for filters of playbooks, beside ansible-core
 BESIDE = ("jmespath",)
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 NEWEST = "newest"
 
 
 class NoSuchCore(Exception):
-    """The core cannot be installed here; the message says why."""
+    """The core cannot be installed here. The message says why."""
 
 
 def programs(home: Path, core: str, python: str = "", packages: Collection[str] = (), *,
              alone: bool = False) -> Path:
-    """Return the folder of the programs of ansible-core `core`, such as 2.16, below `home`. Raises NoSuchCore.
+    """Return the folder of the programs of ansible-core `core`, such as 2.16, below `home`. Raise
+    NoSuchCore.
 
-    `python` is the name of a Python program on PATH. `packages` are installed besides, and BESIDE unless they
-    are to be `alone`.
+    `python` is the name of a Python program on PATH. `packages` are installed too, and BESIDE
+    unless `alone` is set.
     """
     folder = home / (f"{core}-{python}" if python else core)
     wanted, kept = "\n".join(packages), folder / "packages.txt"
@@ -49,14 +53,14 @@ def programs(home: Path, core: str, python: str = "", packages: Collection[str] 
 
 
 def python_version(programs: Path) -> str:
-    """The Python version of an environment, as ansible-test names it."""
+    """Return the Python version of an environment, as ansible-test names it."""
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
     return subprocess.run([str(programs / "python"), "-c", ask], capture_output=True, text=True,
                           check=True).stdout.strip()
 
 
 def beside() -> list[str]:
-    """What is installed beside it, in the versions of `.venv`."""
+    """Return the packages to install beside ansible-core, in the versions of `.venv`."""
     lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line.partition("==")[0] in BESIDE]
 
@@ -73,7 +77,8 @@ def main(core: str) -> int:
 
 
 def chosen(python: str) -> dict[str, str]:
-    """Return variables with which a Python of pyenv runs. Its programs refuse while another version is chosen."""
+    """Return variables with which a Python of pyenv runs. Its programs refuse while another version
+    is active."""
     return {**os.environ, "PYENV_VERSION": python.removeprefix("python")}
 
 
@@ -88,7 +93,7 @@ def _make(folder: Path, core: str, pythons: Collection[str], packages: Collectio
         new = subprocess.run([python, "-m", "venv", str(folder)], capture_output=True, text=True, check=False,
                              env=os.environ if python == sys.executable else chosen(Path(python).name))
         if new.returncode == 0:
-            # Most of it is never imported here, so Python compiles what it imports.
+            # Most of it is never imported here, so let Python compile modules on import.
             new = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile",
                                   f"ansible-core{version}", *packages], capture_output=True, text=True,
                                  check=False)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""mypy --strict over all Python, under the names by which the collection is imported.
+"""Run mypy --strict over all Python, under the module names of the installed collection.
 
-The files are reached through the link in `.venv/collections`: there a file's path says its full module name, so that
-relative and absolute imports mean the same module. Messages name the file in the checkout.
+The files are checked through the link in `.venv/collections`. There the path gives the full module
+name, so that relative and absolute imports mean the same module. Messages name the file in the
+checkout.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LINK = ".venv/collections/ansible_collections/composable/infra/"
 
 
 def main() -> int:
-    """Exit status of mypy."""
+    """Return the exit status of mypy."""
     folders = [LINK + name for name in PACKAGES if any((ROOT / name).rglob("*.py"))]
     done = subprocess.run([str(BIN / "python"), "-m", "mypy", *sys.argv[1:], *folders], cwd=ROOT, check=False,
                           capture_output=True, text=True)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where gates work: one copy of the sources that git knows, at the path that Ansible's own tools demand.
+"""Workspace of gates: one copy of the sources that git knows, at the path that Ansible's tools
+need.
 
-ansible-test, ansible-lint and ansible-galaxy want `ansible_collections/<namespace>/<name>`, follow no links, and judge
-whatever lies there. So they all get the same copy, brought up to date in place: only what changed is written.
+ansible-test, ansible-lint and ansible-galaxy need `ansible_collections/<namespace>/<name>`, follow
+no links, and check every file there. So they all use the same copy. Only changed files are updated
+in it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ KEPT = (".git", ".ansible")
 
 
 def sources() -> Path:
-    """The copy, equal to what git tracks plus what is new and not ignored; returns its folder."""
+    """Update the copy to the files that git tracks and new files that are not ignored. Return its
+    folder."""
     with locked(CACHE / "sources.lock"):
         SOURCES.mkdir(parents=True, exist_ok=True)
         repository()
@@ -42,7 +45,8 @@ def sources() -> Path:
 
 
 def repository() -> None:
-    """Make the copy a repository of its own: tools that ask git must not find the checkout, which ignores the copy."""
+    """Make the copy a git repository, so that tools do not find the checkout, which ignores the
+    copy."""
     if not (SOURCES / ".git").is_dir():
         subprocess.run(["git", "init", "--quiet", str(SOURCES)], check=True)
         (SOURCES / ".git" / "info").mkdir(exist_ok=True)
@@ -50,14 +54,15 @@ def repository() -> None:
 
 
 def known_files() -> set[str]:
-    """Tracked files and new ones that are not ignored, as paths relative to the checkout."""
+    """Return tracked files and new files that are not ignored, as paths relative to the
+    checkout."""
     listing = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                              cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return {name for name in listing.split("\0") if name and (ROOT / name).is_file()}
 
 
 def copied() -> set[str]:
-    """What the copy holds now."""
+    """Return the files in the copy."""
     found: set[str] = set()
     for folder, folders, files in os.walk(SOURCES):
         folders[:] = [name for name in folders if name not in KEPT]
@@ -66,7 +71,8 @@ def copied() -> set[str]:
 
 
 def refresh(source: Path, target: Path) -> None:
-    """Copy a file with its time and mode unless the copy has them already. One that just vanished is left out."""
+    """Copy a file with its time and mode unless the copy has them. Skip a file that just
+    vanished."""
     with contextlib.suppress(FileNotFoundError):
         new = source.stat()
         if target.is_file():
@@ -78,13 +84,14 @@ def refresh(source: Path, target: Path) -> None:
 
 
 def run(command: list[str], cwd: Path | None = None, **variables: str) -> int:
-    """Run a tool of `.venv` on the copy, its output passed through; returns its exit status."""
+    """Run a tool of `.venv` on the copy, pass its output through, and return its exit status."""
     return subprocess.run([str(BIN / command[0]), *command[1:]], cwd=cwd or SOURCES, check=False,
                           env=environment(variables)).returncode
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of every tool: `.venv` first, the copy and what our roles call, a home folder of its own."""
+    """Return the environment of every tool: `.venv` first, the copy, collections for our roles, own
+    home folder."""
     home = CACHE / "home"
     home.mkdir(parents=True, exist_ok=True)
     return {**os.environ, "HOME": str(home), "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
@@ -95,7 +102,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; a second holder waits."""
+    """Hold a lock file. Another holder waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

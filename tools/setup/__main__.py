@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one entry of set-up: `python -m tools.setup` makes or confirms the checkout's virtual environment.
+"""Set up a checkout: `python -m tools.setup` makes or confirms its virtual environment.
 
-The Python that runs it becomes the environment's; `find_python.sh` finds one.
+The Python that runs this is used for the environment. `find_python.sh` finds one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
-    """Check the machine, then build or confirm the environment. Exit status 1 with one sentence if it cannot."""
+    """Check the machine, then build or confirm the environment. Return 1 after an error
+    sentence."""
     options = arguments()
     try:
         if options.need_java:
@@ -31,20 +32,20 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="tools.setup", description="Make or confirm .venv of this checkout.")
     parser.add_argument("--need-java", action="store_true", help="fail when ansible-rulebook could not start")
     return parser.parse_args()
 
 
 def demand(trouble: str | None) -> None:
-    """Raise Missing with the trouble, if there is one."""
+    """Raise Missing with the problem, if there is one."""
     if trouble:
         raise Missing(trouble)
 
 
 def prepare() -> int:
-    """Build the environment where it is absent, broken or out of date."""
+    """Build the environment if it is absent, broken or out of date."""
     with environment.locked(ROOT):
         if not environment.current(ROOT):
             report_machine()
@@ -56,7 +57,7 @@ def prepare() -> int:
 
 
 def report_machine() -> None:
-    """Tell once what this machine lacks that not every command needs."""
+    """Report programs that this machine lacks and that only some commands need."""
     for trouble in (java_trouble(), go_trouble()):
         if trouble:
             print(f"set-up: note: {trouble}", flush=True)

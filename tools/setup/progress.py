@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Turns pip's many lines into a few that tell a waiting person how far it is."""
+"""Print a few lines of progress instead of pip's many lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Progress:
         self.told = time.monotonic()
 
     def take(self, line: str) -> None:
-        """One line of pip's output."""
+        """Handle a line of pip's output."""
         found = re.match(r"Collecting ([A-Za-z0-9._-]+)", line)
         if found:
             self.seen.add(found.group(1).lower())
@@ -28,7 +28,7 @@ class Progress:
             print(f"set-up:   {len(self.seen)} packages fetched, unpacking them", flush=True)
 
     def tell(self, name: str) -> None:
-        """Print where it stands, unless it was told a moment ago."""
+        """Print the progress, unless that was done a moment ago."""
         now = time.monotonic()
         if now - self.told >= self.every:
             self.told = now

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The collection ansible.eda for tests and gates: no package index has it, so its modules are stand-ins of our own.
+"""Provide stand-ins for the modules of ansible.eda, which no package index has, for tests and
+gates.
 
-Whoever has the real one puts it beside the others (``collections.home()``); it is then taken instead.
+If the real collection is beside the others (``collections.home()``), use it instead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from .collections import TOP, home, place
 from .launchers import link, put, tree
 
 NAME = "ansible.eda"
-# what the role eda calls; each is the module of this name in tests/integration/eda/standin.py
+# Modules that the role eda calls. Each is the module of this name in
+# tests/integration/eda/standin.py.
 MODULES = ("credential", "credential_info", "credential_type", "decision_environment", "decision_environment_info",
            "project", "project_info", "rulebook_activation", "rulebook_activation_info")
 SOURCE = "tests/integration/eda/standin.py"

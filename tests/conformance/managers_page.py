@@ -51,6 +51,7 @@ this page from the code.
 All managers pass the [conformance checks](contributors/conformance.md) with emulated services. To run the checks
 against your own manager:
 
+<!-- not run: needs your CDI Manager; tests/integration/playbook_runs/test_runs.py runs this playbook -->
 ```
 ansible-playbook composable.infra.conformance -e '{"fabric": {"manager": "fm", "endpoint": "https://…", "tenant": "…"}}'
 ```

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 FIRST = ("README.md", "docs/quickstart.md")
-FOLDERS = ("guides", "tutorials")
+FOLDERS = ("", "guides", "tutorials")
 PRINTS = "prints"
 MARK = re.compile(r"^\s*<!-- (.*) -->$")
 FENCE = re.compile(r"^(\s*)```(\w*)$")
@@ -72,7 +72,7 @@ def without_assignments(words: list[str]) -> list[str]:
 
 def blocks() -> list[Block]:
     """Every fenced block of every page."""
-    pages = [*FIRST, *(page for folder in FOLDERS for page in pages_of(folder))]
+    pages = dict.fromkeys([*FIRST, *(page for folder in FOLDERS for page in pages_of(folder))])
     return [block for page in pages for block in blocks_of(page, (ROOT / page).read_text(encoding="utf-8"))]
 
 

@@ -59,9 +59,9 @@ FATES = (BUSY, REFUSED, LOST, REPLY_LOST, LATE, OLD_REPLY, HANGS)
 class Entry:
     """A line of the log.
 
-    ``what``: asked, attached, answered, detach asked, detached, or placed (by an administrator).
-    ``token``: the mark of the request, the UID of a ComposableResource. ``process``: the process
-    that sent the request.
+    ``what``: asked, attached, answered, detached, or placed (by an administrator). ``token``: the
+    mark of the request, the UID of a ComposableResource. ``process``: the process that sent the
+    request.
     """
 
     at: float

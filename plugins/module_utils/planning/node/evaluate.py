@@ -39,8 +39,8 @@ class NodePlan:
     """The actions at a node, in order.
 
     ``wait_reasons``: why each claim waits. ``label_problems``: labels of the node that are not
-    numbers. ``hands_problem``: why devices stay or none can come, if no node agent works on the
-    node. ``wake_at``: when the plan changes by the passing of time alone, in epoch seconds.
+    numbers. ``hands_problem``: why devices stay or none can come, if node operations are not
+    possible now. ``wake_at``: when the plan changes by the passing of time alone, in epoch seconds.
     ``roles``: roles of the plan.
     """
 
@@ -111,7 +111,7 @@ def evaluate_node(snapshot: NodeSnapshot, policy: NodePolicy) -> NodePlan:
 
 
 def _hands_problem(snapshot: NodeSnapshot) -> str:
-    """Return why devices stay or none can come, empty if a node agent is alive or not needed."""
+    """Return why devices stay or none can come, empty if node operations work or are not needed."""
     idle = [r for r in snapshot.resources if stays(r, snapshot) and not r.used_by]
     said = [f"{len(idle)} idle devices stay"] if idle else []
     said += ["no device can be attached"] if snapshot.no_hands in snapshot.blocked.values() else []

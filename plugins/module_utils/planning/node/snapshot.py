@@ -103,7 +103,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class NodeWork:
-    """The node operations on one device, as the node agent recorded them.
+    """The recorded node operations on one device.
 
     ``asked``: the removal was requested. ``prepared``: driver bound, device touched, plugin
     notified. ``removed``: off the bus. ``last_step``: the last step, as evidence.py names it.
@@ -122,19 +122,21 @@ class NodeWork:
 
 @dataclass(frozen=True, slots=True)
 class ComposableResource:
-    """A ComposableResource on this node, with the values of its annotations. Times are epoch
-    seconds.
+    """A ComposableResource on this node, with the values of its annotations.
+
+    Times are epoch seconds.
+
     - ``operation``: handle of its attach at an asynchronous CDI Manager.
     - ``visible``: a ResourceSlice of the node shows the device or a part of it.
-    - ``usable``: a ResourceSlice shows the whole device, and the node agent has done its work, so
-      that a pod can get it.
+    - ``usable``: a ResourceSlice shows the whole device, and the node operations are done, so that
+      a pod can get it.
     - ``tainted``: kube-scheduler allocates it to no claim any more.
     - ``doubt``: why it is unknown whether the device was requested (``FOREIGN``, ``UNREADABLE``),
       else empty.
     - ``doubted_since``: when this process first noticed that.
     - ``reclaims``: the device for which CoHDI's upstream syncer made it.
     - ``pool_device``: the pool device that it is, or will be, for one claim. No ResourceSlice of
-      the node shows it then, and it is ``usable`` after the node agent's work.
+      the node shows it then, and it is ``usable`` after the node operations.
     - ``shown_by``: DRA drivers that publish the whole device.
     - ``also_on``: another machine with the same device at the CDI Manager, else empty.
     - ``departed``: how its device left the machine of a node that is gone, in a sentence. Empty if
@@ -254,7 +256,7 @@ class NodeSnapshot:
     - ``blocked``: by model, why it cannot be attached here for now.
     - ``unread``: the machine had to be read again, and the read failed.
     - ``over_quota``: by claim UID, why its namespace may not have the devices.
-    - ``no_hands``: why no node agent can work now, empty if it can.
+    - ``no_hands``: why node operations are not possible now, empty if they are.
     - ``fabric_seen``: this process has polled the CDI Manager at least once.
     - ``may_release``: False while there are gated pods for which an earlier process may have
       attached devices.

@@ -56,7 +56,7 @@ def _rested(resource: ComposableResource, now: float, settings: Settings) -> boo
 
 
 def stays(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
-    """Return whether a device cannot be returned because no node agent can remove it."""
+    """Return whether a device cannot be returned because node operations are not possible."""
     on_node = bool(resource.device_uid or resource.asked)
     return bool(snapshot.no_hands) and on_node and not (snapshot.forced(resource) or snapshot.lost)
 
@@ -95,9 +95,9 @@ def kept(surplus: list[ComposableResource], snapshot: NodeSnapshot, settings: Se
     """Return how many unneeded devices stay attached for now, and when the first of them is due.
 
     A device stays for ``device_no_removal_duration`` after its last use, and until the end of its
-    use is recorded. It also stays while its attach is in flight, and while no node agent can remove
-    it. It does not stay if it cannot be attached, if its node is lost, or if it was idle before the
-    moment that the autoscaler's provider recorded.
+    use is recorded. It also stays while its attach is in flight, and while node operations are not
+    possible. It does not stay if it cannot be attached, if its node is lost, or if it was idle
+    before the moment that the autoscaler's provider recorded.
     """
     staying, due = 0, []
     for resource in surplus:

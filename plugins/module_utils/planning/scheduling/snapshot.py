@@ -205,6 +205,7 @@ class Release:
 class SchedulingSnapshot:
     """The whole cluster at one moment, as far as gated pods need it. As ``SharedLister`` of
     kube-scheduler.
+
     - ``now``: the moment, so that the plan needs no clock.
     - ``nodes``: by name.
     - ``waiting``: gated pods. A pod with a placement is not planned again.

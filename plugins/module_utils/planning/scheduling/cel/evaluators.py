@@ -34,10 +34,7 @@ def constant(value: t.Any) -> Evaluator:
 
 
 def joined(join: Callable[[t.Any, Callable[[], t.Any]], t.Any], left: Evaluator, right: Evaluator) -> Evaluator:
-    """Evaluate ``&&`` or ``
-
-    ``.
-    """
+    """Evaluate ``&&`` or ``||``."""
     return lambda device: join(left(device), lambda: right(device))
 
 

@@ -4,9 +4,8 @@
 """Values of CEL selectors, with the additional value "unknown" for unknown facts of a device and
 for every error.
 
-CEL's ``&&`` and ``
-
-`` absorb errors as three-valued logic absorbs the unknown, so True and False are always certain.
+CEL's ``&&`` and ``||`` absorb errors as three-valued logic absorbs the unknown, so True and False
+are always certain.
 
 Source: the CEL language definition, "Logical Operators", and KEP-4381 for the features of
 selectors.
@@ -133,10 +132,7 @@ def logical_and(left: t.Any, right: Callable[[], t.Any]) -> t.Any:
 
 
 def logical_or(left: t.Any, right: Callable[[], t.Any]) -> t.Any:
-    """Apply ``
-
-    ``.
-    """
+    """Apply ``||``."""
     if left is True:
         return True
     answer = right()

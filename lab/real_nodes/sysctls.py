@@ -31,8 +31,10 @@ def read(root: Path = ROOT) -> dict[str, str]:
 
 
 def restore(values: Mapping[str, str], root: Path = ROOT) -> None:
-    """Restore settings that differ from `values`. Skip settings that cannot be written, as the
-    kubelet did."""
+    """Restore settings that differ from `values`.
+
+    Skip settings that cannot be written, because the kubelet could not write them either.
+    """
     for name, value in values.items():
         with contextlib.suppress(OSError):
             if (root / name).read_text("ascii").strip() != value:

@@ -42,7 +42,8 @@ class EndingClaims:
     def until(self, now: float, end: float) -> list[Json]:
         """Return the claims that lost their last pod, or will lose it by ``end``.
 
-        ``now`` and ``end`` are in seconds since the epoch.
+        Omit claims with a pod that is overdue for more than OVERDUE_SECONDS. ``now`` and ``end``
+        are in seconds since the epoch.
         """
         with self._lock:
             asked = self._follow().take() | self._ending | set(self._unjudged)

@@ -177,8 +177,8 @@ class AttachOperations:
         return next(iter(found), "")
 
     def _not_new(self, name: str, machine: str, device: Device) -> str:
-        """Return why a device may not be the result of a request of this ComposableResource, or an
-        empty string."""
+        """Return why a device is not proven to come from a request of this ComposableResource, or
+        an empty string."""
         where, _asked, present = cohdi.read_intent(self.state.resources.get(name) or {"metadata": {}})
         if where != machine:
             return "what the machine had before is not known"

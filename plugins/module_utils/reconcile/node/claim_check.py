@@ -70,8 +70,9 @@ class ClaimCheck:
         """Return why the record of a device that left its machine must stay, or an empty string.
         Raise ApiError.
 
-        This check is like ``back``, with one difference. A renamed node contradicts only if it has
-        no live agent or shows the device.
+        Unlike in ``back``, any existing Node contradicts, even one that is out of service. A
+        renamed node contradicts only if it has no live agent or shows the device. A claim that has
+        the device contradicts, too.
         """
         if self._state.hands.alive(node):
             return f"the agent of node {node} lives"

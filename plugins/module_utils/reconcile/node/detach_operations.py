@@ -53,7 +53,7 @@ class DetachOperations:
             self._operations.submit(action.resource, action.node, partial(self._detach, action))
 
     def finish_departed(self, action: FinishDeparted) -> None:
-        """Check again that the device has left and nothing contradicts. Send no request."""
+        """Check again that the device has left and nothing contradicts. Request no detach."""
         if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._finish_departed, action))
 

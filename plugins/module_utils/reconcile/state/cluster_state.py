@@ -138,7 +138,9 @@ class ClusterState:
     def copy(self) -> ClusterState:
         """Return a state with the same objects and inventory but its own memory, for a forecast.
 
-        The stores are shared. Only their watches write to them.
+        The stores are shared, and only their watches write to them. ``refused_models`` and
+        ``rival`` are shared and do not change in a forecast. The caches of slices, used devices and
+        ending claims are shared.
         """
         other = object.__new__(ClusterState)
         other.__dict__.update(self.__dict__)
@@ -182,8 +184,8 @@ class ClusterState:
     def note_uses(self, names: Iterable[str]) -> None:
         """Record which devices of these nodes claims use now, and since when nodes are gone.
 
-        End the hold on a used device. If a claim took the device that was kept for another claim,
-        keep its own device for that claim.
+        End the hold on a used device. If a claim took a device that was held for a second claim,
+        then hold for the second claim a device that was held for the first.
         """
         now = self.now()
         for node in names:

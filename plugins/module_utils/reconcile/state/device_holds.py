@@ -85,11 +85,11 @@ class DeviceHolds:
         """Update holds after claims took devices. ``users`` has claim UIDs by ComposableResource.
 
         End the hold on a used device. The scheduler takes any device that fits. If claim A took a
-        device that was kept for claim B, keep the device of A for B. End all other holds of a claim
-        that uses a device.
+        device that was held for claim B, then hold for B a device that was held for A. End all
+        other holds of a claim that uses a device.
 
         Claims in ``moving`` also have pool devices and will be allocated again. Keep their holds
-        until then, and keep the devices that they already use for them. Do not keep a device that
+        until then, and hold the devices that they already use for them. Do not hold a device that
         is being given up, because the scheduler would never take it.
         """
         with self._lock:

@@ -81,7 +81,7 @@ class Writer:
         self._changes += 1
 
     def hold(self, resource: str, claim_uid: str) -> None:
-        """Keep a device for a claim, or for none if the UID is empty. Also write CoHDI's
+        """Write the hold of a device for a claim, or its end if the UID is empty, with CoHDI's
         last-used-time."""
         now = self.client.server_time()
         self._annotate(resource, {cohdi.HELD_FOR: cohdi.hold(claim_uid, now) if claim_uid else None,

@@ -52,8 +52,11 @@ class WaitsKeeper:
             self._new = together(self._new, counted(timeline))
 
     def known(self) -> Rows:
-        """Return the last day: stored counts, read at most LOOK_SECONDS ago, and those of this
-        process."""
+        """Return the last day: stored counts and those of this process.
+
+        Read the ConfigMap again if the last try is older than LOOK_SECONDS and no other thread
+        reads it.
+        """
         if self._enabled and self._clock() >= self._looked + LOOK_SECONDS and self._asking.acquire(blocking=False):
             try:
                 self._look()

@@ -202,7 +202,8 @@ class Returns(Memory[Return]):
                 self._known[uid] = replace(known, gone=True)
 
     def since(self, taken: float) -> dict[str, Return]:
-        """Return the returns that a poll that began at ``taken`` may not show, by UID."""
+        """Return by UID the devices that came back and that a poll begun at ``taken`` may not
+        show."""
         with self._lock:
             self._known = {uid: each for uid, each in self._known.items()
                            if not each.gone or each.when >= taken - self.KEPT_SECONDS}

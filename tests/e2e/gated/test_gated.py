@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    STAGE,
     gated,
     holder,
     lead,
@@ -40,6 +41,8 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
 )
 
 pytestmark = pytest.mark.e2e
+# The fixture `stage` reads the options of this file.
+__all__ = ["STAGE"]
 
 
 @pytest.fixture(autouse=True)

@@ -242,7 +242,7 @@ class Liqid:
         return task
 
     async def task(self, request: web.Request) -> list[t.Any]:
-        """Answer GET of a command. JAVA, LiqidClientBase.java: the states; 404 means that it is over and well.
+        """Answer GET of a command. JAVA, LiqidClientBase.java has the states, and takes 404 for over and well.
 
         GUESS: when it is forgotten. Here each second one is at once, and all are by a restart.
         """
@@ -264,7 +264,7 @@ class Liqid:
             await self.pool.changed_since(seen, 3600.0)
 
     async def asked(self, request: web.Request) -> MachineSpec:
-        """Return the machine whose object the body is."""
+        """Return the machine that the body is the object of."""
         machine = self.machine_of(await request.json())
         request[ENTRY].machine = machine.uid
         return machine
@@ -311,7 +311,7 @@ def error_body(code: int, message: str) -> Json:
 
 
 def purpose(method: str, path: str, body: t.Any) -> str:
-    """Return what a request is for. A reprogram is told apart by what was related, see ``Liqid.purpose``."""
+    """Return what a request is for. ``Liqid.purpose`` says what a reprogram is for."""
     if method != "GET":
         return "change"
     return "poll" if path.startswith(f"{PREFIX}/tasks/") else "read"

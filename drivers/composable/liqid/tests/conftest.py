@@ -42,7 +42,7 @@ FABRIC: dict[str, t.Any] = {
         {"name": "theirs", "fabric": 1, "tenant": "7e63fd31-0a5c-4d1b-9a52-c0de00000002"},
     ],
 }
-# What the Director does in one of two ways. The sources do not tell which.
+# The sources do not tell in which of two ways a Director does this.
 VARIANTS = {"older": {}, "newer": {"asynchronous": True, "errors_ok": True}}
 
 

@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
 # CONFORMANCE_PROFILES=all in the environment takes every profile of faults.
 EVERY = os.environ.get("CONFORMANCE_PROFILES") == "all"
 TRIED = tuple(PROFILES) if EVERY else ("none", "lost-reply", "lost-request", "restart")
-# Where the fault changes the very thing that the check is about.
+# The fault changes the very thing that the check is about.
 APART = {
     ("device-warning", "an_unhealthy_device_is_refused"), ("device-critical", "an_exhausted_model_is_refused"),
     ("device-critical", "a_device_is_attached_and_detached"), ("vanishing-device", "an_exhausted_model_is_refused"),
@@ -40,7 +40,7 @@ CASES = [pytest.param(check, profile, id=f"{check.name}-{profile}") for check in
 def test_the_driver_conforms(
     emulator: Emulator, client: Callable[..., FabricManager], other: Callable[..., t.Any], check: Check, profile: str
 ) -> None:
-    """No device is lost, none stays where it was not asked for, and other clients can edit."""
+    """No device is lost, none stays where it was not requested, and other clients can edit."""
     examined = Subject(
         fabric=client(), connect=client, machine="node-0", model="A100", memory="CXL", scarce="L40S", sick="H100",
         foreign="theirs", names=("node-1",), devices=14, attach_deadline=0.2, patience=15.0, pause=0.02,

@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.operations
 Client = Callable[..., FabricManager]
 Other = Callable[..., t.Any]
 EDIT, CANCEL, RELATE, REPROGRAM = "/fabric/edit$", "/fabric/edit/cancel$", "/relate/", "/fabric/reprogram$"
-# What another client edits, and how errors name it: the machine of our attach, another one, and the pool of the group.
+# Edits of another client, and how errors name them: the machine of our attach, another one, and the pool of the group.
 EDITS = {
     "same": ("fabric/edit", "fabric/edit/cancel", "machine", 0, "Machine 0x0001"),
     "another": ("fabric/edit", "fabric/edit/cancel", "machine", 1, "Machine 0x0002"),
@@ -44,7 +44,7 @@ class Foreign:
         assert other("POST", begin, self._body)["errors"] is None
 
     def end(self) -> None:
-        """End it. It fails if it was cancelled by somebody else."""
+        """End it. It fails if another client has cancelled it."""
         assert self._other("POST", self._end, self._body)["errors"] is None
 
 
@@ -163,8 +163,13 @@ def test_a_director_that_never_replies_leaves_no_edit(
     assert on_node(emulator) == set()
 
 
-def test_an_edit_is_cancelled_when_the_director_is_back(emulator: Emulator, client: Client, other: Other) -> None:
-    emulator.set_faults({"kind": "lost_reply", "path": RELATE}, {"kind": "lost_request", "path": CANCEL})
+@pytest.mark.parametrize("fault", [
+    {"kind": "lost_request"}, {"kind": "status", "status": 429}, {"kind": "status", "status": 503},
+], ids=lambda fault: "-".join(map(str, fault.values())))
+def test_an_edit_is_cancelled_when_the_director_is_back(
+    emulator: Emulator, client: Client, other: Other, fault: dict[str, t.Any]
+) -> None:
+    emulator.set_faults({"kind": "lost_reply", "path": RELATE}, {**fault, "path": CANCEL})
     with pytest.raises(FabricError, match="machine node-0 may still be in edit mode, which keeps all clients"):
         client().attach("node-0", "A100")
     assert other("GET", "state/1")["data"] != []
@@ -211,6 +216,14 @@ def test_a_device_that_fails_does_not_take_others_with_it(emulator: Emulator, cl
     assert {device.name for device in fabric.attach("node-0", "A100", 3).devices} == on_node(emulator)
 
 
+def test_after_a_refused_reprogram_each_device_has_its_own(emulator: Emulator, client: Client) -> None:
+    """The Director does not say which device it refuses. A device that it always refuses must not keep out others."""
+    emulator.set_faults({"kind": "status", "status": 422, "path": REPROGRAM, "nth": [1, 2]})
+    with pytest.raises(Refused) as caught:
+        client().attach("node-0", "A100", 2)
+    assert {device.name for device in caught.value.devices} == on_node(emulator) == {"gpu2"}
+
+
 def test_after_a_failure_another_device_is_chosen(emulator: Emulator, client: Client) -> None:
     emulator.set_faults({"kind": "operation_failed", "purpose": "attach", "nth": [1]})
     fabric = client()
@@ -220,9 +233,10 @@ def test_after_a_failure_another_device_is_chosen(emulator: Emulator, client: Cl
 
 
 def test_a_slow_change_whose_reply_is_lost_is_waited_for(emulator: Emulator, client: Client) -> None:
-    emulator.set_timing(attach=0.5)
-    emulator.set_faults({"kind": "status", "status": 502, "html": True, "path": REPROGRAM, "nth": [1], "after": True})
-    assert {device.name for device in client().attach("node-0", "A100").devices} == on_node(emulator)
+    emulator.set_timing(attach=2.0)
+    emulator.set_faults({"kind": "restart", "path": REPROGRAM, "nth": [1]})
+    came = client(attach_timeout=20.0).attach("node-0", "A100").devices
+    assert {device.name for device in came} == on_node(emulator)
 
 
 def test_a_change_that_was_accepted_is_found_by_its_handle(emulator: Emulator, client: Client) -> None:
@@ -236,3 +250,9 @@ def test_a_change_that_was_accepted_is_found_by_its_handle(emulator: Emulator, c
     if heard:
         with pytest.raises(Missing, match="somebody has moved it since"):
             client().resume(tuple(heard))
+
+
+@pytest.mark.parametrize("handle", ["x", "[]", '{"task": 7, "machine": "a", "device": "b", "attaches": true}'])
+def test_a_text_that_is_no_handle_is_missing(client: Client, handle: str) -> None:
+    with pytest.raises(Missing, match="it is no handle of a Liqid Director"):
+        client().resume((handle,))

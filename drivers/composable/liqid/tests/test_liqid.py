@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the driver makes of groups, names, states and options, and what the emulated Director has beside."""
+"""The driver's groups, names, states and options, and the emulated Director beside the driver."""
 
 from __future__ import annotations
 

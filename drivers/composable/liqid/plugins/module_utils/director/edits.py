@@ -103,7 +103,7 @@ class Edits:
         self._failed: dict[str, float] = {}
 
     def ask(self, request: Request) -> tuple[int, t.Any]:
-        """Return status and body of a reply that is no error. Raises FabricError: Busy while somebody edits."""
+        """Return status and body of a reply that is no error. Raises FabricError, which is Busy during an edit."""
         try:
             reply = self._session.call(request)
         except FabricError as error:
@@ -117,17 +117,28 @@ class Edits:
 
     def work(self, _key: object, take: Take[Want]) -> None:
         """Edit until every operation is finished, and until no edit of this client is left open."""
+        failure: Exception | None = None
+        taken: list[PendingOperation[Want]] = []
+
+        def remember() -> list[PendingOperation[Want]]:
+            nonlocal taken
+            taken = take()
+            return taken
+
         try:
-            self._work(take)
+            self._work(remember)
         except Exception as error:  # whatever it is, the callers must hear of it
-            for pending in take():
-                pending.fail(error)
+            failure = error
         while self._open and not self._closed:
             try:
                 self._leave(self._open)
             except FabricError as error:
-                for pending in take():
+                for pending in taken:
+                    pending.fail(failure or error)
+                for pending in remember():
                     pending.fail(error)
+        if failure:
+            raise failure
 
     def close(self) -> None:
         """Try no longer to cancel an edit."""
@@ -225,19 +236,12 @@ class Edits:
                 other = wire.named_in(error.detail or "", layout.machines.values())
                 if other and not self._open and 0 < self._cancel_after <= time.monotonic() - began:
                     self._leave(other)
-            except FabricError:
-                self._give_up(machine, mine)
+            except Exception:
+                self._open = machine if mine else None
                 raise
             if patience.over:
-                self._give_up(machine, self._open is not None)
                 raise last
             patience.pause()
-
-    def _give_up(self, machine: Json, mine: bool) -> None:
-        """Cancel an edit that may be ours, after requests whose replies were lost."""
-        self._open = machine if mine else None
-        if mine:
-            self._leave(machine)
 
     def _reprogram(self, machine: Json, steps: list[Step], proof: Proof) -> None:
         request = Request("POST", f"{PREFIX}/fabric/reprogram", f"reprogram machine {machine['mach_name']}",
@@ -265,7 +269,7 @@ class Edits:
             step.pending.accept(json.dumps(told, separators=(",", ":"), sort_keys=True))
 
     def _lost(self, machine: Json, steps: list[Step], error: Uncertain) -> None:
-        """Find out what a reprogram did whose reply was lost.
+        """Find out what a reprogram did after its reply was lost.
 
         Raises:
             Busy: The Director has cancelled the edit, so nothing was done.
@@ -312,7 +316,7 @@ class Edits:
             try:
                 self._command(request)
             except (Refused, Missing, Busy) as error:
-                if not isinstance(error, Busy) or error.detail:
+                if not isinstance(error, Busy) or _is_about_edits(error.detail):
                     self._open = None
                     return False
                 last: FabricError = error
@@ -327,7 +331,7 @@ class Edits:
             patience.pause()
 
     def _finish(self, steps: list[Step], error: FabricError | None = None) -> None:
-        """Finish what the devices show. ``error``: why the rest failed; without it the rest is waited for."""
+        """Finish what the devices show. ``error``: why the rest failed. Without it wait for the rest."""
         notice = Patience(0.0 if error else polling.NOTICE_SECONDS)
         while True:
             layout = tolerant(self._look)
@@ -339,7 +343,7 @@ class Edits:
                 break
             notice.pause()
         if error is not None and layout is not None and len(steps) > 1:
-            # Nobody knows which device was to blame.
+            # The Director does not say which device failed.
             self._alone = Patience(ALONE_SECONDS)
             return
         for step in rest:
@@ -364,7 +368,7 @@ class Edits:
         self.wait(path, request.purpose)
 
     def wait(self, path: str, purpose: str) -> None:
-        """Wait for the end of a command. One that the Director knows no more is over and well.
+        """Wait for the end of a command. If the Director has forgotten the command, it is over and well.
 
         Raises:
             Refused: The command failed.
@@ -436,31 +440,38 @@ def _fulfil(step: Step, layout: Layout) -> None:
         step.pending.fail(error)
 
 
+def _is_about_edits(said: str | None) -> bool:
+    """Return whether the Director's words are about an edit. Its words are not published."""
+    return said is not None and re.search(r"\bedit", said, re.IGNORECASE) is not None
+
+
 def _busy(error: FabricError, said: str | None) -> FabricError:
     """Return Busy for an error that is about an edit: then nothing was done."""
-    if said is None or isinstance(error, Unauthorized) or not re.search(r"\bedit", said, re.IGNORECASE):
+    if isinstance(error, Unauthorized) or not _is_about_edits(said):
         return error
     return Busy(error.message, code=error.code, detail=said)
 
 
 def _held(error: Busy, seconds: float) -> Busy:
     """Return the error with who keeps us waiting. ``seconds``: how long."""
-    if not error.detail:
+    if not _is_about_edits(error.detail):
         return error
     return Busy(f"{error.message}. Another client has edited for {seconds:.0f} s, and the Director allows one edit "
                 "at a time. Wait, or cancel that edit", code=error.code, detail=error.detail)
 
 
 def _again(error: FabricError) -> FabricError:
-    """Return Busy for a lost reply before the reprogram: the edit was cancelled, so nothing was done."""
-    return Busy(f"{error.message}. The edit was cancelled") if isinstance(error, Uncertain) else error
+    """Return Busy for a lost reply, where it is known that there was no reprogram."""
+    if not isinstance(error, Uncertain):
+        return error
+    return Busy(f"{error.message}. The machine was not reprogrammed, so nothing was done")
 
 
 def _told(handle: str) -> Mapping[str, t.Any]:
     try:
         found = json.loads(handle)
         check_version(found)
-        if {"task", "machine", "device", "attaches"} <= found.keys():
+        if all(isinstance(found.get(key), str) for key in ("task", "machine", "device")) and "attaches" in found:
             return t.cast("Mapping[str, t.Any]", found)
     except (ValueError, AttributeError):
         pass

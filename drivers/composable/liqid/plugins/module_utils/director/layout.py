@@ -14,7 +14,7 @@ import re
 import typing as t
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Machine
@@ -58,13 +58,15 @@ class Part:
 class Layout:
     """One group: its object, its machines' objects by name, and its devices by uid. ``twice``: names of two machines.
 
-    A machine whose name another machine of the group has too is in ``twice`` only, and its devices are left out.
+    If several machines of the group have the same name, it is in ``twice`` only, and their devices are left out.
+    ``on``: devices by the name of their machine.
     """
 
     group: Json
     machines: Mapping[str, Json]
     parts: Mapping[str, Part]
     twice: tuple[str, ...] = ()
+    on: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
 
     def devices(self) -> tuple[Device, ...]:
         """Return all devices of the group."""
@@ -72,8 +74,7 @@ class Layout:
 
     def machine(self, name: str) -> Machine:
         """Return a machine with its devices. Its name must be in ``machines``."""
-        devices = tuple(each for each in self.devices() if each.machine == name)
-        return Machine(name, name, _number(self.machines[name].get("fabr_id")), devices)
+        return Machine(name, name, _number(self.machines[name].get("fabr_id")), self.on.get(name, ()))
 
     def free(self, model: str, fabric: int | None, kind: str | None = None) -> list[Part]:
         """Return the devices that a machine of the fabric could get now. ``kind`` None: any."""
@@ -102,6 +103,7 @@ def layout(group: str, replies: Mapping[str, list[Json]]) -> Layout:
     machines = {_text(each, "mach_name"): each for each in own if names[_text(each, "mach_name")] == 1}
     named = {_number(each.get("mach_id")): name for name, each in machines.items()}
     statuses = {each.get("name"): each for each in replies["status"]}
+    infos = {words.info: {each.get("name"): each for each in replies[words.info]} for words in KINDS.values()}
     parts: dict[str, Part] = {}
     for entry in replies["predevice"]:
         kind = next((kind for kind, words in KINDS.items() if words.predevice == entry.get("dev_type")), "")
@@ -110,11 +112,15 @@ def layout(group: str, replies: Mapping[str, list[Json]]) -> Layout:
             continue
         if machine is not None and machine not in named:
             continue
-        infos = {each.get("name"): each for each in replies[KINDS[kind].info]}
-        part = Part(_device(kind, status, infos.get(entry.get("name"), {}), named.get(machine)), status)
+        info = infos[KINDS[kind].info].get(entry.get("name"), {})
+        part = Part(_device(kind, status, info, named.get(machine)), status)
         parts[part.device.uid] = part
+    on: dict[str, tuple[Device, ...]] = {}
+    for part in parts.values():
+        if part.device.machine:
+            on[part.device.machine] = (*on.get(part.device.machine, ()), part.device)
     twice = tuple(sorted(name for name, count in names.items() if count > 1))
-    return Layout(found, machines, parts, twice)
+    return Layout(found, machines, parts, twice, on)
 
 
 def _device(kind: str, status: Json, info: Json, machine: str | None) -> Device:

@@ -47,7 +47,7 @@ NAME: t.Final = "composable.liqid.liqid"
 OPTIONS: t.Final = {
     "group": DriverOption(required=True), "cancel_edits_after": DriverOption(type="float", default=0.0),
 }
-# What a layout is made of. Without ``filter=false`` the Director leaves out devices of groups.
+# The paths that a layout is read from. Without ``filter=false`` the Director leaves out devices of groups.
 READS: t.Final = {
     "group": "group", "machine": "machine", "predevice": "predevice", "status": "status?filter=false",
     **{words.info: f"device/info/{words.info}" for words in wire.KINDS.values()},
@@ -55,7 +55,7 @@ READS: t.Final = {
 
 
 class LiqidDriver:
-    """Client of one Liqid Director, for one group. Thread-safe; see ``FabricManager``."""
+    """Client of one Liqid Director, for one group. It is thread-safe. See ``FabricManager`` for its methods."""
 
     def __init__(self, config: FabricConfig) -> None:
         """Check the driver's options. Send nothing yet. Raises BadConfiguration."""

@@ -24,15 +24,19 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import RELEASE
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    ANNOUNCED,
+    BOUND,
     CLAIM_IN_USE,
     DRAINED,
     IDLE,
+    ON_BUS,
     OPEN_ON_NODE,
     READY,
     RELEASING,
     REMOVAL_HUNG,
     REMOVED,
     STEPS_DOWN,
+    TOUCHED,
     Evidence,
     NodeTrouble,
 )
@@ -297,6 +301,21 @@ def test_an_agent_that_was_killed_in_between_takes_back_what_is_not_asked_for_an
     until("it is usable", lambda: node.phase("gpu-1") == READY)
     assert ("take_back", "dev-1") in node.hands.calls
     assert ("release", "dev-1") not in node.hands.calls
+
+
+def test_a_device_that_no_plugin_has_announced_is_announced_after_its_release_was_taken_back(node: Node) -> None:
+    """The release began between the first use of the device and the restart of the plugin."""
+    node.stop()
+    node.hands.bus["dev-3"] = "GPU-3"
+    node.hands.used.add("GPU-3")
+    half = Evidence(RELEASING, "dev-3", uuid="GPU-3", address="0000:13:00.0")
+    for step in (ON_BUS, BOUND, TOUCHED, IDLE):
+        half = half.with_step(step, time.time())
+    node.api.put(COMPOSABLE_RESOURCES, resource("gpu-3", "dev-3", "GPU-3", node=half.to_json()))
+    node.boot()
+    until("a plugin that began after its first use announces it", lambda: ANNOUNCED in node.steps("gpu-3"))
+    assert ("take_back", "dev-3") in node.hands.calls
+    assert node.phase("gpu-3") == READY
 
 
 def test_an_agent_that_was_killed_in_between_goes_on(node: Node) -> None:

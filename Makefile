@@ -6,6 +6,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 
+# A Python that make PYTHON=... names is used, or set-up fails. Otherwise the newest that runs is taken.
+NAMED := $(if $(filter command,$(firstword $(origin PYTHON))),--only)
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 PROGRAM := $(VENV_PYTHON) -m ansible_collections.composable.infra
@@ -99,7 +101,7 @@ help: ## list the targets and their options
 	@echo "Tests take ARGS=\"-k claims -x\" for pytest, and PARALLEL=2, the files at a time."
 
 setup: ## make .venv with the pinned packages (nearly every target does this first)
-	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
+	@python=$$(tools/setup/find_python.sh $(NAMED) $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
 demo: setup ## show the collection at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running, VERBOSE=1 tells each step on a node
@@ -250,7 +252,7 @@ release-dry-run: setup ## make everything of a release in dist/ and publish noth
 	@$(VENV_PYTHON) -m tools.release $(if $(VERSION),--version '$(VERSION)')
 
 build: ## build the collection's archive into dist/; needs ansible-galaxy, but no set-up
-	@python=$$(tools/setup/find_python.sh $(PYTHON)); "$$python" -m tools.gates.build
+	@python=$$(tools/setup/find_python.sh $(NAMED) $(PYTHON)); "$$python" -m tools.gates.build
 
 clean: ## remove .venv, caches and archives (not the lab's binaries, which checkouts share)
 	rm -rf .venv .cache dist

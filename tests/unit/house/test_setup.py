@@ -56,6 +56,16 @@ class TestFindPython:
         path = f"{tmp_path / 'first with a space'}:{good.parent}"
         assert find_python("python3", path=path).stdout == f"{good}\n"
 
+    def test_what_the_user_names_is_taken_or_nothing(self, tmp_path: Path) -> None:
+        program(tmp_path, "python3.13", "echo 'pyenv: python3.13: command not found' >&2; exit 127")
+        program(tmp_path, "python3.12", "exit 0")
+        done = find_python("--only", "python3.13", path=str(tmp_path))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == ("set-up: PYTHON=python3.13 does not run as Python 3.11, 3.12 or 3.13. Give the path of a "
+                               "program; a shim of pyenv needs PYENV_VERSION\n")
+        named = program(tmp_path / "own", "python3.11", "exit 0")
+        assert find_python("--only", str(named), path=str(tmp_path)).stdout == f"{named}\n"
+
     def test_what_the_user_names_comes_first(self, tmp_path: Path) -> None:
         named = program(tmp_path / "own", "mine", "exit 0")
         program(tmp_path / "bin", "python3.12", "exit 0")

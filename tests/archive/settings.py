@@ -9,6 +9,7 @@ joined by "and".
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -139,9 +140,16 @@ def cohdi_objects() -> Iterator[dict[str, object]]:
 
 
 def large_claim(place: Prepared) -> None:
-    """Have a claim `training/large` that waits, in the cluster of another setting."""
-    place.user.run("kubectl create namespace training --dry-run=client -o yaml | kubectl apply -f -", place.folder,
-                   **place.variables)
+    """Have a claim `training/large` that waits, in the cluster of another setting.
+
+    A block before may have left idle devices, which the claim would get at once. They are returned. One that a pod uses
+    stays, and the playbook says so.
+    """
+    nodes = json.dumps({"composable_detach_nodes": ["node-0", "node-1"]})
+    place.user.run("kubectl create namespace training --dry-run=client -o yaml | kubectl apply -f -\n"
+                   "kubectl delete pods,resourceclaims -n training --all --force\n"
+                   f"ansible-playbook composable.infra.detach -e composable_config_path=config.yml -e '{nodes}' "
+                   "|| echo 'a device is used'", place.folder, **place.variables)
     wait(place, "large", "training")
 
 

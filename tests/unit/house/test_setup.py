@@ -61,8 +61,8 @@ class TestFindPython:
         program(tmp_path, "python3.12", "exit 0")
         done = find_python("--only", "python3.13", path=str(tmp_path))
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == ("set-up: PYTHON=python3.13 does not run as Python 3.11, 3.12 or 3.13. Give the path of a "
-                               "program; a shim of pyenv needs PYENV_VERSION\n")
+        assert done.stderr == ("set-up: PYTHON=python3.13 does not run as Python 3.11, 3.12 or 3.13. Give the path of "
+                               "a program; a shim of pyenv needs PYENV_VERSION\n")
         named = program(tmp_path / "own", "python3.11", "exit 0")
         assert find_python("--only", str(named), path=str(tmp_path)).stdout == f"{named}\n"
 

@@ -99,8 +99,8 @@ class Access:
         """Return the HTTP status for a request for ``path`` from the address ``peer``.
 
         The status is 200 if the request is allowed, else 401, 403, or 503 if no decision is
-        possible now. ``authorization``: the Authorization header. ``namespace``: ask for the part
-        of the path about this namespace, empty for all.
+        possible now. ``authorization``: the Authorization header. ``namespace``: the namespace that
+        the client wants to read, empty for all namespaces.
         """
         if on_loopback(peer):
             return OK

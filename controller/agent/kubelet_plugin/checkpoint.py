@@ -69,8 +69,9 @@ class PreparedClaim:
 class Checkpoint:
     """The prepared claims, kept in the file at ``path``. Use it from one thread at a time.
 
-    A damaged file, or a file of another version, is renamed and counts as lost. The specs then show
-    what is prepared. Keys of a newer agent stay in the file as long as their claim or device does.
+    A damaged file, or a file of another version, is renamed and counts as lost. Then the Container
+    Device Interface specs show which claims are prepared. The file keeps keys that a newer agent
+    wrote for a claim or a device until that claim or device is removed from the file.
     """
 
     def __init__(self, path: Path) -> None:

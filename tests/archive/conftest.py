@@ -9,7 +9,7 @@ import functools
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,36 +32,30 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+def installing(home: Path, archives: Sequence[Path], core: str, python: str,
+               packages: Collection[str] | None = None) -> User:
+    """Return the user of a core and a Python, who has installed the archives. Skip the test if the Python does not run.
+
+    `packages` are those of `installed.new_user`.
+    """
+    if not runs(python):
+        pytest.skip(f"{python} does not run on this machine")
+    user = installed.new_user(home, core, python, packages)
+    user.run(f"ansible-galaxy collection install --offline {' '.join(map(str, archives))}", home)
+    return user
+
+
 @pytest.fixture(scope="session")
 def user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable[[str, str], User]:
     """Return the user of a core and a Python, who has installed the archive."""
-
-    @functools.cache
-    def made(core: str, python: str) -> User:
-        if not runs(python):
-            pytest.skip(f"{python} does not run on this machine")
-        home = tmp_path_factory.mktemp("home")
-        user = installed.new_user(home, core, python)
-        user.run(f"ansible-galaxy collection install --offline {archive}", home)
-        return user
-
-    return made
+    return functools.cache(lambda core, python: installing(tmp_path_factory.mktemp("home"), [archive], core, python))
 
 
 @pytest.fixture(scope="session")
 def reader_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable[[str, str, str], User]:
     """Return the user of a core and a Python, who has installed what a page says, and the archive."""
-
-    @functools.cache
-    def made(core: str, python: str, page: str) -> User:
-        if not runs(python):
-            pytest.skip(f"{python} does not run on this machine")
-        home = tmp_path_factory.mktemp("home")
-        user = installed.new_user(home, core, python, packages_of(page))
-        user.run(f"ansible-galaxy collection install --offline {archive}", home)
-        return user
-
-    return made
+    return functools.cache(lambda core, python, page: installing(
+        tmp_path_factory.mktemp("home"), [archive], core, python, packages_of(page)))
 
 
 def packages_of(page: str) -> list[str]:
@@ -74,17 +68,8 @@ def packages_of(page: str) -> list[str]:
 def toy_user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path, toy_archive: Path
                 ) -> Callable[[str, str], User]:
     """Return the user of a core and a Python, who has installed the archive, and beside it a driver's collection."""
-
-    @functools.cache
-    def made(core: str, python: str) -> User:
-        if not runs(python):
-            pytest.skip(f"{python} does not run on this machine")
-        home = tmp_path_factory.mktemp("home")
-        user = installed.new_user(home, core, python)
-        user.run(f"ansible-galaxy collection install --offline {archive} {toy_archive}", home)
-        return user
-
-    return made
+    return functools.cache(lambda core, python: installing(
+        tmp_path_factory.mktemp("home"), [archive, toy_archive], core, python))
 
 
 @pytest.fixture(scope="session")

@@ -321,6 +321,13 @@ options:
           - Largest number of devices that the label C(size-min) of a node keeps attached to it. From 0 to 86400.
         type: int
         default: 8
+      max_pool_devices:
+        description:
+          - Largest number of free devices that one pool shows to the scheduler. While fewer than half of them are
+            left, the pool is filled up again. The scheduler and Cluster Autoscaler see no more at once. Each change of
+            a pool rewrites all its ResourceSlices, of 128 devices each. From 1 to 86400.
+        type: int
+        default: 512
       prewarm:
         description:
           - Devices that stay attached and idle, so that a claim gets one at once. A list of mappings with C(model), the

@@ -39,7 +39,7 @@ _CHOICES = {"handover": HANDOVERS, "unserved": UNSERVED, "allocation_policy": PO
             "gone_node_power": (REPORTED, ASSUME_OFF)}
 _SECONDS = {"device_no_removal_duration": 0, "device_no_allocation_duration": 0, "handover_timeout": 1,
             "hold_timeout": 1, "placement_timeout": 1, "gone_node_duration": 1}
-_COUNTS = {"max_devices_per_node": 1, "max_group_size": 1, "max_size_min": 0}
+_COUNTS = {"max_devices_per_node": 1, "max_group_size": 1, "max_size_min": 0, "max_pool_devices": 1}
 KNOWN = frozenset({*_CHOICES, *_SECONDS, *_COUNTS, "device_info", "label_prefix", "handover_namespaces",
                    "handover_models", "device_classes", "namespace_quotas", "namespace_attaches_per_minute", "prewarm"})
 
@@ -71,6 +71,7 @@ class Settings:
     - ``max_group_size``: most pods of a group. The pods of a larger group are released.
     - ``max_size_min``: most devices that the node label ``size-min`` keeps attached, since a
       kubelet can write it.
+    - ``max_pool_devices``: most unassigned devices that a pool shows to the scheduler.
     - ``shares``: limits of the namespaces.
     - ``gone_node_duration``: how long a node must be gone before its devices are returned.
     - ``gone_node_power``: what proves that its machine is off, the CDI Manager (``reported``) or
@@ -96,6 +97,7 @@ class Settings:
     gone_node_power: str = REPORTED
     max_group_size: int = 256
     max_size_min: int = 8
+    max_pool_devices: int = 512
     shares: Shares = field(default_factory=Shares)
     floors: tuple[Floor, ...] = ()
     _by_pool: dict[str, DeviceModel] = field(default_factory=dict, compare=False, repr=False)

@@ -18,8 +18,9 @@ from ...planning.device_info import DIRECT, GATED
 from ...planning.device_info import RESCHEDULE as RESCHEDULING
 from ...planning.node.demand import FAILED, READY, RESCHEDULE
 from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
-from ...planning.pool.plan import READY_CONDITION
+from ...planning.pool.plan import READY_CONDITION, unassigned
 from ...planning.settings import DeviceModel
+from ..pool.snapshot import pool_snapshot
 from ..runtime.controller_manager import ControllerManager
 from ..state import adapters, pool_devices
 from ..state.cluster_state import Json
@@ -280,7 +281,7 @@ def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[st
     shown = {d["name"] for s in engine.state.slices.by("pool", name) for d in slices.devices(s)}
     held = {r["device"] for c in engine.state.claims.by("pool", name) for r in claims.binding_results(c)
             if r["pool"] == name}
-    free, promised = len(shown - held), len(held)
+    free, promised = _free(engine, model, fabric, len(shown - held)), len(held)
     attached: dict[str, int] = {}
     for raw in engine.state.resources.each():
         if raw["spec"]["model"] == model.cdi_model_name and (raw.get("status") or {}).get("cdi_device_id"):
@@ -288,6 +289,16 @@ def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[st
     where = ", ".join(f"{n} x {node}" for node, n in sorted(attached.items())) or "none"
     return {"name": name, "counts": {"free": free, "promised": promised, "attached": attached},
             "text": f"pool {name} has {free} free, attached: {where}"}
+
+
+def _free(engine: ControllerManager, model: DeviceModel, fabric: int, shown: int) -> int:
+    """Return the free devices of a pool. If the pool may show fewer than the fabric has, count those
+    of the fabric."""
+    inventory = engine.state.snapshot
+    if inventory is None or shown < engine.config.settings.max_pool_devices // 2:
+        return shown
+    found = pool_snapshot(engine.state, model, fabric, inventory)
+    return max(shown, unassigned(found)) if found else shown
 
 
 def _scheduler_says(pod: Json) -> str:

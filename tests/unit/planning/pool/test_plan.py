@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.pool.pla
     PoolSnapshot,
     device_names,
     plan_pool,
+    unassigned,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, model_of, row, settings
@@ -62,16 +63,16 @@ def written(found: PoolPlan) -> list[list[str]]:
     (2, (0,), 1, [0, 1, 2]), (2, (0, 1), 1, [0, 1, 2]), (1, (0, 1, 2), 1, [0, 1, 2]), (3, (0,), 9, [0, 1, 2, 3]),
 ])
 def test_names(free: int, promised: tuple[int, ...], arrived: int, expected: list[int]) -> None:
-    assert device_names(view(free, *promised, arrived=arrived)) == names(*expected)
+    assert device_names(view(free, *promised, arrived=arrived), 512) == names(*expected)
 
 
 def test_names_are_in_order_of_their_number() -> None:
-    assert device_names(view(12))[9:] == names(9, 10, 11)
+    assert device_names(view(12), 512)[9:] == names(9, 10, 11)
 
 
 def test_promised_name_that_is_none_of_ours_is_kept() -> None:
     odd = PoolSnapshot(MODEL, 1, 1, frozenset({"odd", "a100-x"}))
-    assert {"odd", "a100-x"} <= set(device_names(odd))
+    assert {"odd", "a100-x"} <= set(device_names(odd, 512))
 
 
 def test_way_of_one_claim_changes_the_pool_once() -> None:
@@ -239,9 +240,56 @@ def test_any_history_of_counts_and_promises(seed: int) -> None:
         assert len(devices) == len(set(devices)), f"seed {seed}: a device is shown twice"
         assert {(s.generation, s.count) for s in slices.values()} == {(found.generation, len(slices))}
         assert found.generation in (before, before + 1)
-        assert len(devices) >= seen.free
+        assert len(devices) >= min(seen.free, SETTINGS.max_pool_devices // 2)
         assert plan_pool(PoolSnapshot(MODEL, 1, seen.free, promised, seen.arrived, tuple(slices.values())),
                          SETTINGS).empty, f"seed {seed}: the second plan is not empty"
+
+
+def published(found: PoolPlan) -> tuple[PoolSlice, ...]:
+    """The slices of a pool that was just created."""
+    return tuple(apply(found, {}, iter(range(1000))).values())
+
+
+def large(free: int, reserved: int = 0, *promised: int, slices: t.Sequence[PoolSlice] = ()) -> PoolSnapshot:
+    """A pool of many devices."""
+    return PoolSnapshot(MODEL, 1, free, frozenset(names(*promised)), 0, tuple(slices), reserved)
+
+
+def test_reserving_a_device_of_a_large_pool_writes_nothing() -> None:
+    slices = published(plan_pool(large(20_000), SETTINGS))
+    assert [len(each.devices) for each in slices] == [128] * 4
+    assert plan_pool(large(20_000, 1, slices=slices), SETTINGS).empty
+    assert plan_pool(large(20_000, 19_488, slices=slices), SETTINGS).empty
+    assert len(plan_pool(large(20_000, 19_489, slices=slices), SETTINGS).devices) == 511
+
+
+def test_large_pool_is_filled_up_when_half_of_what_it_shows_is_promised() -> None:
+    slices = published(plan_pool(large(20_000), SETTINGS))
+    assert plan_pool(large(20_000, 0, *range(256), slices=slices), SETTINGS).empty
+    found = plan_pool(large(20_000, 0, *range(257), slices=slices), SETTINGS)
+    assert len(found.devices) == 257 + 512
+
+
+def test_pool_that_shows_more_than_is_allowed_now_is_written_again() -> None:
+    slices = published(plan_pool(large(20), SETTINGS))
+    found = plan_pool(large(20, slices=slices), settings(max_pool_devices=8))
+    assert found.devices == tuple(names(*range(8)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_history_with_a_ceiling(seed: int) -> None:
+    """No pool shows a device too many, hides a promise, or shows too few."""
+    rng, fresh, made = random.Random(seed), iter(range(10_000)), settings(max_pool_devices=10)
+    slices: dict[str, PoolSlice] = {}
+    for _unused in range(60):
+        shown_now = [d for s in slices.values() for d in s.devices]
+        promised = frozenset(rng.sample(shown_now, rng.randint(0, min(6, len(shown_now)))))
+        seen = PoolSnapshot(MODEL, 1, rng.choice((0, 1, 4, 9, 10, 11, 40)), promised, rng.randint(0, len(promised)),
+                            tuple(slices.values()), rng.choice((0, 1, 5)))
+        slices = apply(plan_pool(seen, made), slices, fresh)
+        devices = {d for s in slices.values() for d in s.devices}
+        assert promised <= devices, f"seed {seed}: a promise was withdrawn"
+        assert min(unassigned(seen), 5) <= len(devices - promised) <= min(unassigned(seen), 10), f"seed {seed}"
 
 
 def test_names_that_claims_keep_stay_and_are_not_free() -> None:
@@ -252,4 +300,4 @@ def test_names_that_claims_keep_stay_and_are_not_free() -> None:
 
 def test_name_that_a_claim_keeps_and_another_promise() -> None:
     view_ = PoolSnapshot(MODEL, 1, 1, frozenset(names(1)), kept=frozenset(names(0)))
-    assert device_names(view_) == names(0, 1)
+    assert device_names(view_, 512) == names(0, 1)

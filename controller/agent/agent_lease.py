@@ -15,14 +15,13 @@ from collections.abc import Callable, Mapping
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import AlreadyExists, ApiError, NotFound
-from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
+from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.agent_leases import (
     AGENT_LABELS,
     AGENT_LEASE,
-    PLACES,
-    places_text,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import AlreadyExists, ApiError, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import PLACES, places_text
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")

@@ -47,7 +47,7 @@ from collections.abc import Callable, Mapping
 from ..module_utils.environment import TYPES
 from ..module_utils.fabric.config import FabricConfig
 from ..module_utils.fabric.errors import BadConfiguration
-from ..module_utils.module_base import FABRIC_OPTIONS
+from ..module_utils.fabric_module import FABRIC_OPTIONS
 
 # Inputs with a PEM text, which a job receives as a file.
 AS_FILES = ("certificate", "client_certificate", "client_key")

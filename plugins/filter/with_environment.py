@@ -45,7 +45,7 @@ from ansible.module_utils.basic import AnsibleFallbackNotFound
 
 from ..module_utils.environment import TYPES, environment_value, wrong
 from ..module_utils.fabric.config import ENDPOINTS
-from ..module_utils.module_base import FABRIC_OPTIONS
+from ..module_utils.fabric_module import FABRIC_OPTIONS
 
 SECRETS: t.Final = ("password", "client_secret", "credentials_dir")
 

@@ -66,7 +66,7 @@ keyed_groups:
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, fabric_module
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -90,8 +90,8 @@ class InventoryModule(HostsPlugin):
 
     def hosts(self) -> list[Host]:
         """Return a host for each node. Read cluster and fabric in parallel."""
-        login = {name: self.option(f"kubernetes_{name}") for name in module_base.LOGIN_OPTIONS}
-        client = module_base.cluster({**options(self, module_base.API_SERVER_OPTIONS), **login})
+        login = {name: self.option(f"kubernetes_{name}") for name in cluster_module.LOGIN_OPTIONS}
+        client = cluster_module.cluster({**options(self, cluster_module.API_SERVER_OPTIONS), **login})
         with ThreadPoolExecutor(5) as pool:
             snapshot = pool.submit(self._snapshot)
             nodes, claims, slices, resources = pool.map(lambda kind: _all(client, kind),
@@ -101,7 +101,7 @@ class InventoryModule(HostsPlugin):
     def _snapshot(self) -> FabricSnapshot | None:
         if not self.option("endpoint"):
             return None
-        with closing(module_base.fabric(options(self, module_base.FABRIC_OPTIONS))) as fabric:
+        with closing(fabric_module.fabric(options(self, fabric_module.FABRIC_OPTIONS))) as fabric:
             return fabric.snapshot(())
 
 

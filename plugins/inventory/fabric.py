@@ -83,7 +83,7 @@ keyed_groups:
 
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import fabric_module
 from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import listing
 from ansible_collections.composable.infra.plugins.plugin_utils.fabric_hosts import Wanted, machine_hosts
 from ansible_collections.composable.infra.plugins.plugin_utils.hosts import Host, HostsPlugin, options
@@ -97,7 +97,7 @@ class InventoryModule(HostsPlugin):
 
     def hosts(self) -> list[Host]:
         """Return a host for each machine."""
-        with closing(module_base.fabric(options(self, module_base.FABRIC_OPTIONS))) as fabric:
+        with closing(fabric_module.fabric(options(self, fabric_module.FABRIC_OPTIONS))) as fabric:
             machines, free, problems = listing.look(fabric, tuple(self.option("models")))
         for place, problem in problems.items():
             self.display.warning(f"{self.NAME}: free devices of {place} are not known: {problem}")

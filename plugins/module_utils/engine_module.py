@@ -11,22 +11,21 @@ from collections.abc import Callable, Mapping
 from ansible.module_utils.basic import AnsibleModule
 
 from . import module_base
-from .module_base import (
-    CLUSTER_OPTIONS,
-    CONFIG_OPTIONS,
-    CONFIG_RULES,
-    FABRIC_OPTIONS,
-    ConnectedModule,
-    TaskContext,
-    Work,
-    cluster,
-)
+from .cluster_module import CLUSTER_OPTIONS
+from .environment import environment_value
+from .module_base import ConnectedModule, TaskContext, Work
 from .reconcile.config import BadConfig, EngineConfig
 from .reconcile.oneshot.run import NotReady
 
-__all__ = ["CLUSTER_OPTIONS", "CONFIG_OPTIONS", "CONFIG_RULES", "FABRIC_OPTIONS", "KNOWN_ERRORS", "ConnectedModule",
-           "EngineModule", "cluster", "config", "config_secrets", "main", "run", "spec"]
 KNOWN_ERRORS: tuple[type[Exception], ...] = (*module_base.KNOWN_ERRORS, BadConfig, NotReady)
+CONFIG_OPTIONS: dict[str, dict[str, t.Any]] = {
+    "config": {"type": "dict", "no_log": False},
+    "config_path": {"type": "path", "fallback": (environment_value, ["COMPOSABLE_CONFIG_PATH"])},
+}
+CONFIG_RULES: dict[str, t.Any] = {
+    "mutually_exclusive": [("config", "config_path")],
+    "required_one_of": [("config", "config_path")],
+}
 SECRETS = ("password", "client_secret", "ca_pem")
 
 

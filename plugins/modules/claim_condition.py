@@ -111,7 +111,7 @@ import time
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, Object
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.object_applier import ObjectApplier
@@ -121,7 +121,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.CLUSTER_OPTIONS,
+        **cluster_module.CLUSTER_OPTIONS,
         "namespace": {"type": "str", "required": True},
         "name": {"type": "str", "required": True},
         "condition": {"type": "str", "required": True},
@@ -142,7 +142,7 @@ def work(module: module_base.TaskContext) -> dict[str, t.Any]:
     the claim has changed, else ApiError.
     """
     params = module.params
-    applier = ObjectApplier(module_base.cluster(params), CLAIMS, module.check_mode)
+    applier = ObjectApplier(cluster_module.cluster(params), CLAIMS, module.check_mode)
     claim = applier.client.get(CLAIMS, params["name"], params["namespace"])
     todo = _todo(claim, params)
     after = claim

@@ -136,7 +136,7 @@ request:
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, Object
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.object_applier import Change, ObjectApplier
@@ -144,7 +144,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.CLUSTER_OPTIONS,
+        **cluster_module.CLUSTER_OPTIONS,
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "model": {"type": "str"},
@@ -171,7 +171,7 @@ def work(module: module_base.TaskContext) -> dict[str, t.Any]:
     or ApiError.
     """
     params, name = module.params, module.params["name"]
-    requests = ObjectApplier(module_base.cluster(params), COMPOSABILITY_REQUESTS, module.check_mode)
+    requests = ObjectApplier(cluster_module.cluster(params), COMPOSABILITY_REQUESTS, module.check_mode)
     present = params["state"] == "present"
     change = _have(requests, params) if present else requests.have_not(name)
     after = change.after

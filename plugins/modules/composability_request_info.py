@@ -127,7 +127,7 @@ import typing as t
 from collections.abc import Mapping
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, module_base
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABILITY_REQUESTS,
     COMPOSABLE_RESOURCES,
@@ -137,7 +137,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.CLUSTER_OPTIONS,
+        **cluster_module.CLUSTER_OPTIONS,
         "name": {"type": "str"},
         "node": {"type": "str"},
         "model": {"type": "str"},
@@ -150,7 +150,7 @@ SPEC: dict[str, t.Any] = {
 def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     """List the selected requests and their resources. Write nothing. Raise ApiError."""
     params = task.params
-    with closing(module_base.cluster(params)) as client:
+    with closing(cluster_module.cluster(params)) as client:
         selector = ",".join(params["label_selectors"]) or None
         listed = client.list(COMPOSABILITY_REQUESTS, label_selector=selector).items
         requests = {obj["metadata"]["name"]: obj for obj in listed if _asked_for(obj, params)}

@@ -120,7 +120,7 @@ msg:
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NAMESPACES, Object
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.object_applier import Change, ObjectApplier
@@ -132,7 +132,7 @@ OWNER = "composable.infra"
 SHOWN = 10
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.CLUSTER_OPTIONS,
+        **cluster_module.CLUSTER_OPTIONS,
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "own_objects": {"type": "list", "elements": "dict", "default": []},
@@ -151,7 +151,7 @@ def work(module: module_base.TaskContext) -> dict[str, t.Any]:
     BadConfiguration, NotReached after a wait without success, else ApiError.
     """
     params = module.params
-    namespaces = ObjectApplier(module_base.cluster(params), NAMESPACES, module.check_mode)
+    namespaces = ObjectApplier(cluster_module.cluster(params), NAMESPACES, module.check_mode)
     if params["state"] == "present":
         return _result(_have(namespaces, params))
     own = Own((MANAGED_BY, OWNER), frozenset(_place(item) for item in params["own_objects"]),

@@ -184,19 +184,19 @@ stack:
       returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, module_base
 from ansible_collections.composable.infra.plugins.module_utils.stack.reader import Reader
 
+SPEC = {"argument_spec": cluster_module.CLUSTER_OPTIONS, "supports_check_mode": True}
 
-def work(module: AnsibleModule) -> dict[str, object]:
+
+def work(task: module_base.TaskContext) -> dict[str, object]:
     """Read the state of the cluster's GPU stack. Write nothing.
 
     Return ``stack``. Its ``problems`` name the resources that could not be read. Raise ApiError if
     the API server does not answer at all, and BadKubeconfig for an invalid connection.
     """
-    client = engine_module.cluster(module.params)
+    client = cluster_module.cluster(task.params)
     try:
         return {"stack": Reader(client).read()}
     finally:
@@ -205,7 +205,7 @@ def work(module: AnsibleModule) -> dict[str, object]:
 
 def main() -> None:
     """Run the module."""
-    engine_module.run(engine_module.ConnectedModule(engine_module.CLUSTER_OPTIONS, supports_check_mode=True), work)
+    module_base.main(SPEC, work)
 
 
 if __name__ == "__main__":

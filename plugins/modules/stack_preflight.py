@@ -85,11 +85,11 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.CLUSTER_OPTIONS,
+        **cluster_module.CLUSTER_OPTIONS,
         "plan": {"type": "dict", "required": True},
         "hosts": {"type": "list", "elements": "dict", "default": []},
     },

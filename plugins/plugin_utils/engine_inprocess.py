@@ -16,10 +16,13 @@ from collections.abc import Mapping
 from ansible.module_utils.basic import AnsibleFallbackNotFound
 from ansible.utils.path import unfrackpath
 
-from ansible_collections.composable.infra.plugins.module_utils.engine_module import KNOWN_ERRORS, config_secrets
+from ansible_collections.composable.infra.plugins.module_utils.engine_module import (
+    CONFIG_OPTIONS,
+    KNOWN_ERRORS,
+    config_secrets,
+)
 from ansible_collections.composable.infra.plugins.module_utils.environment import environment_value
 from ansible_collections.composable.infra.plugins.module_utils.fabric.external import collection_of
-from ansible_collections.composable.infra.plugins.module_utils.module_base import CONFIG_OPTIONS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, loaded
 from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
 

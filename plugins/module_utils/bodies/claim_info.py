@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from .. import engine_module
+from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..planning.actions import WaitReason
 from ..reconcile.oneshot import run as session
@@ -30,7 +30,7 @@ def work(task: TaskContext) -> dict[str, object]:
     NotReady or ApiError.
     """
     params = task.params
-    run = session.Run(engine_module.cluster(params), engine_module.config(task), params["ready_timeout"])
+    run = session.Run(cluster_module.cluster(params), engine_module.config(task), params["ready_timeout"])
     wait_reasons, problems = run.explain(lambda found: not params["wait"] or not _missing(found, params),
                                          params["wait_timeout"])
     found = [v for v in wait_reasons if _asked_for(v.claim, params) and (v.waits_for or not params["waiting"])]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .. import engine_module
+from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..reconcile.oneshot import pools
 
@@ -22,7 +22,7 @@ def work(task: TaskContext) -> dict[str, object]:
     FabricError.
     """
     params = task.params
-    run = pools.PoolRun(engine_module.cluster(params), engine_module.config(task), params["ready_timeout"])
+    run = pools.PoolRun(cluster_module.cluster(params), engine_module.config(task), params["ready_timeout"])
     make = run.published if params["state"] == "published" else run.withdrawn
     return make(params["pools"], task.check_mode).as_result()
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .. import engine_module
+from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..reconcile.oneshot import pools
 
@@ -18,7 +18,7 @@ def work(task: TaskContext) -> dict[str, object]:
     Return ``pools``. Raise BadConfig for a name that is no pool, NotReady, ApiError or FabricError.
     """
     params = task.params
-    run = pools.PoolRun(engine_module.cluster(params), engine_module.config(task), params["ready_timeout"])
+    run = pools.PoolRun(cluster_module.cluster(params), engine_module.config(task), params["ready_timeout"])
     return {"pools": run.look(params["pools"]).as_result()["pools"]}
 
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from .. import engine_module
+from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..reconcile.whatif import capture, capture_file
 from ..reconcile.whatif.kept import LEFT_OUT
 
 SPEC = {
-    "argument_spec": {**engine_module.CONFIG_OPTIONS, **engine_module.CLUSTER_OPTIONS,
+    "argument_spec": {**engine_module.CONFIG_OPTIONS, **cluster_module.CLUSTER_OPTIONS,
                       "path": {"type": "path", "required": True}},
     "supports_check_mode": True, **engine_module.CONFIG_RULES,
 }
@@ -24,7 +24,7 @@ def work(task: TaskContext) -> dict[str, object]:
     FabricError.
     """
     params = task.params
-    found = capture.take(engine_module.cluster(params), engine_module.config(task))
+    found = capture.take(cluster_module.cluster(params), engine_module.config(task))
     if not task.check_mode:
         capture_file.write(found, params["path"])
     return {"changed": True, "path": params["path"], "version": capture_file.VERSION, "taken": found.taken,

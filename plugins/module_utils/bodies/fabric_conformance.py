@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .. import module_base
+from .. import fabric_module, module_base
 from ..fabric.config import FabricConfig
 from ..fabric.conformance import checks, report
 from ..fabric.conformance.subject import Subject
@@ -15,7 +15,7 @@ from ..fabric.external import entry_of
 
 SPEC = {
     "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
+        **fabric_module.FABRIC_OPTIONS,
         "machine": {"type": "str"},
         "model": {"type": "str"},
         "at_most": {"type": "int", "default": 2},
@@ -38,7 +38,7 @@ def work(given: module_base.TaskContext) -> dict[str, object]:
     for name, least in (("at_most", 1), ("devices", 0), ("patience", 0)):
         if params[name] < least:
             raise BadConfiguration(name, params[name], f"it must be {least} or more")
-    config = FabricConfig.from_dict({k: params[k] for k in module_base.FABRIC_OPTIONS if params.get(k) is not None})
+    config = FabricConfig.from_dict({k: params[k] for k in fabric_module.FABRIC_OPTIONS if params.get(k) is not None})
     subject = _subject(given, config)
     try:
         checks.reachable(subject)

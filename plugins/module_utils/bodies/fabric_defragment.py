@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .. import engine_module
+from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..reconcile.oneshot.idle_release import Releases
 from ..reconcile.whatif import capture
@@ -20,7 +20,7 @@ OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type":
            "node_labels": {"type": "dict"}, "proposal": {"type": "str"}, "wait": {"type": "bool", "default": True},
            "wait_timeout": {"type": "float", "default": 300.0}}
 SPEC = {
-    "argument_spec": {**engine_module.CONFIG_OPTIONS, **engine_module.CLUSTER_OPTIONS, **OPTIONS},
+    "argument_spec": {**engine_module.CONFIG_OPTIONS, **cluster_module.CLUSTER_OPTIONS, **OPTIONS},
     "supports_check_mode": True,
     "mutually_exclusive": [*engine_module.CONFIG_RULES["mutually_exclusive"], ("claim", "model"),
                            ("claim", "node_labels")],
@@ -34,7 +34,7 @@ def work(task: TaskContext) -> dict[str, object]:
     Return ``changed``, ``proposal``, ``says`` and ``diff``. Raise BadAsk without a proposal to
     carry out, BadConfig, ApiError or FabricError.
     """
-    params, client, config = task.params, engine_module.cluster(task.params), engine_module.config(task)
+    params, client, config = task.params, cluster_module.cluster(task.params), engine_module.config(task)
     if not (task.check_mode or params["proposal"]):
         raise BadAsk("proposal", params["proposal"], "look at the proposal in check mode, and give its id")
     found = room(capture.take(client, config), asked(params))

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from contextlib import closing
 
-from .. import module_base
+from .. import fabric_module, module_base
 from ..fabric.desired.attachment import (
     AttachmentSpec,
     as_result,
@@ -27,7 +27,7 @@ ONE: dict[str, t.Any] = {
 }
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
+        **fabric_module.FABRIC_OPTIONS,
         "machine": {"type": "str"},
         **ONE,
         "attachments": {"type": "list", "elements": "dict",
@@ -46,7 +46,7 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     bulk = params["attachments"] is not None
     specs = ([_spec(item, f"attachments[{number}].") for number, item in enumerate(params["attachments"])]
              if bulk else [_spec(params)])
-    with closing(module_base.fabric(params)) as fabric:
+    with closing(fabric_module.fabric(params)) as fabric:
         plan = AttachmentPlan(fabric, params["attach_timeout"], params["wait"], task.say)
         results = plan.foresee(specs) if task.check_mode else plan.apply(specs)
     result = as_result(results)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from contextlib import closing
 
-from .. import module_base
+from .. import fabric_module, module_base
 from ..fabric.desired import listing
 from ..query import search
 
@@ -24,7 +24,7 @@ FILTERS: dict[str, t.Any] = {
 }
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
+        **fabric_module.FABRIC_OPTIONS,
         "gather": {"type": "list", "elements": "str", "choices": list(listing.PARTS), "default": ["machines", "free"]},
         "machine": {"type": "str"},
         "models": {"type": "list", "elements": "str", "default": []},
@@ -40,7 +40,7 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     params = task.params
     filters = {name: frozenset(values) for name, values in (params["filters"] or {}).items() if values}
     question = listing.Question(frozenset(params["gather"]), tuple(params["models"]), params["machine"], filters)
-    with closing(module_base.fabric(params)) as fabric:
+    with closing(fabric_module.fabric(params)) as fabric:
         answer = listing.ask(fabric, question)
     if params["query"]:
         return {"result": search(answer, params["query"]), "problems": answer["problems"]}

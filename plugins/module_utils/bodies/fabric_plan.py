@@ -8,13 +8,13 @@ from __future__ import annotations
 import typing as t
 from contextlib import closing
 
-from .. import module_base
+from .. import fabric_module, module_base
 from ..fabric.desired import layout_result
 from ..fabric.errors import BadConfiguration
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
+        **fabric_module.FABRIC_OPTIONS,
         "layout": {"type": "dict", "required": True},
         "kinds": {"type": "dict", "default": {}},
         "unlisted": {"type": "str", "choices": ["keep", "empty"], "default": "keep"},
@@ -32,7 +32,7 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     for name in ("attach_seconds", "detach_seconds"):
         if not 0 <= params[name] < float("inf"):
             raise BadConfiguration(name, params[name], "it must be a number of seconds from 0 on")
-    with closing(module_base.fabric(params)) as fabric:
+    with closing(fabric_module.fabric(params)) as fabric:
         found = layout_result.survey(fabric, params["layout"], params["kinds"], params["unlisted"] == "empty")
         result = found.result(params["attach_seconds"], params["detach_seconds"])
         result["changed"] = bool(found.plan.steps) and params["state"] == "applied"

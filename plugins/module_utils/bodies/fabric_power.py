@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 from contextlib import closing
 
-from .. import module_base
+from .. import fabric_module, module_base
 from ..fabric.desired import power
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
+        **fabric_module.FABRIC_OPTIONS,
         "machine": {"type": "str", "required": True},
         "state": {"type": "str", "choices": list(power.STATES), "required": True},
         "force": {"type": "bool", "default": False},
@@ -30,7 +30,7 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     Return ``power_state``, ``resets`` and the other documented keys. Raise FabricError.
     """
     params = task.params
-    with closing(module_base.fabric(params)) as fabric:
+    with closing(fabric_module.fabric(params)) as fabric:
         manager = power.manager_of(fabric, params["manager"])
         found = power.plan(fabric, manager, params["machine"], params["state"], params["force"])
         if task.check_mode or not found.steps:

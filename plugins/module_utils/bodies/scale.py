@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .. import engine_module
+from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..reconcile.oneshot import run as session
 
@@ -20,7 +20,7 @@ def work(task: TaskContext) -> dict[str, object]:
     FabricError.
     """
     config = engine_module.config(task)
-    run = session.Run(engine_module.cluster(task.params), config, task.params["ready_timeout"])
+    run = session.Run(cluster_module.cluster(task.params), config, task.params["ready_timeout"])
     outcome = run.plan() if task.check_mode else run.carry_out(task.params["timeout"])
     return outcome.as_result()
 

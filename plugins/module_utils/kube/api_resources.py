@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 Object = dict[str, Any]
 """A Kubernetes object as decoded JSON. Treated as immutable once it is in a store."""
+# Returns the part of an object that is kept.
+Trim = Callable[[Object], Object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ import re
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from ..kube.coordination.agent_leases import AGENT_LEASE
 from ..kube.objects import nodes
 from ..kube.times import parse_time
-from ..reconcile.state.node_hands import AGENT_LEASE
 
 Json = dict[str, t.Any]
 PROVIDER_PREFIX = "fsas-cdi://"

@@ -24,9 +24,9 @@ from ..kube.api_resources import (
     ApiResource,
 )
 from ..kube.client.verbs import Client
+from ..kube.coordination.agent_leases import AGENT_LABELS
 from ..kube.errors import ApiError, NotFound, NotServed
 from ..kube.objects import taints
-from ..reconcile.state.node_hands import AGENT_LABELS
 from . import facts
 
 Json = dict[str, t.Any]

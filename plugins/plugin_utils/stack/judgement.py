@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.composable.infra.plugins.module_utils.module_base import CLUSTER_OPTIONS
+from ansible_collections.composable.infra.plugins.module_utils.cluster_module import CLUSTER_OPTIONS
 
 Json = dict[str, t.Any]
 READER: t.Final = "composable.infra.stack_info"

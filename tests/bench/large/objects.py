@@ -16,6 +16,10 @@ import typing as t
 import uuid
 import zlib
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.agent_leases import (
+    AGENT_LABELS,
+    AGENT_LEASE,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.ready import with_ready
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
@@ -24,10 +28,6 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import request_name
 from ansible_collections.composable.infra.plugins.module_utils.planning.pool.plan import PoolSnapshot, slice_spec
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
-    AGENT_LABELS,
-    AGENT_LEASE,
-)
 
 Json = dict[str, t.Any]
 GPUS, USED, DAEMONS, IMAGES = 8, 4, 6, 50

@@ -25,7 +25,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
-from ansible_collections.composable.infra.plugins.module_utils.module_base import FABRIC_OPTIONS
+from ansible_collections.composable.infra.plugins.module_utils.fabric_module import FABRIC_OPTIONS
 from ansible_collections.composable.infra.tests.e2e.support.played import play
 from ansible_collections.composable.infra.tests.integration.awx.credential_support import (
     FIELDS,

@@ -15,7 +15,8 @@ import jsonschema
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.plugins.module_utils.module_base import CLUSTER_OPTIONS, FABRIC_OPTIONS
+from ansible_collections.composable.infra.plugins.module_utils.cluster_module import CLUSTER_OPTIONS
+from ansible_collections.composable.infra.plugins.module_utils.fabric_module import FABRIC_OPTIONS
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, well
 from ansible_collections.composable.infra.tests.integration.awx.conftest import SECRETS, Run, named
 from ansible_collections.composable.infra.tests.integration.awx.rest_stub import Refused

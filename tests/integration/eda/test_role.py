@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
-from ansible_collections.composable.infra.plugins.module_utils.module_base import CLUSTER_OPTIONS
+from ansible_collections.composable.infra.plugins.module_utils.cluster_module import CLUSTER_OPTIONS
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, well
 from ansible_collections.composable.infra.tests.integration.awx.rest_stub import TOKEN, Refused
 from ansible_collections.composable.infra.tests.integration.eda.stub import BROUGHT, Eda, serve

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
-from ansible_collections.composable.infra.plugins.module_utils import event_source, module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, event_source
 from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources as kube_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
@@ -295,7 +295,7 @@ def test_the_whole_connection_may_be_given_by_options_and_their_aliases(fakes: d
 
 def test_documentation_names_the_connection_as_modules_do() -> None:
     documented = documented_options(source)
-    for name, option in module_base.CLUSTER_OPTIONS.items():
+    for name, option in cluster_module.CLUSTER_OPTIONS.items():
         assert documented[name]["type"] == option["type"], name
         assert documented[name].get("aliases") == option.get("aliases"), name
         said = str(documented[name]["description"])

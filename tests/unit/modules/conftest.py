@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from ansible.module_utils.common import warnings
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, fabric_module
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.tests.unit.fabric.desired.fake_manager import A, B, FakeManager, devices
@@ -63,7 +63,7 @@ def fabric(monkeypatch: pytest.MonkeyPatch) -> FakeFabric:
     def connect(config: object) -> FabricManager:
         return made
 
-    monkeypatch.setattr(module_base, "connect", connect)
+    monkeypatch.setattr(fabric_module, "connect", connect)
     return made
 
 
@@ -75,7 +75,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     def connect(config: object) -> FabricManager:
         return made
 
-    monkeypatch.setattr(module_base, "connect", connect)
+    monkeypatch.setattr(fabric_module, "connect", connect)
     return made
 
 
@@ -87,5 +87,5 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     def cluster(params: object) -> Client:
         return made.client
 
-    monkeypatch.setattr(module_base, "cluster", cluster)
+    monkeypatch.setattr(cluster_module, "cluster", cluster)
     return made

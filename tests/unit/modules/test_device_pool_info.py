@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import pools
@@ -45,7 +45,7 @@ class FakePools:
 def run(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the module runs; the cluster is a word."""
     monkeypatch.setattr(pools, "PoolRun", FakePools)
-    monkeypatch.setattr(engine_module, "cluster", lambda params: params["kubeconfig"])
+    monkeypatch.setattr(cluster_module, "cluster", lambda params: params["kubeconfig"])
     monkeypatch.setattr(FakePools, "error", None)
     monkeypatch.setattr(FakePools, "log", [])
 

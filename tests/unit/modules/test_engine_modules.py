@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
@@ -64,7 +64,7 @@ class FakeRun:
 def run(monkeypatch: pytest.MonkeyPatch) -> type[FakeRun]:
     """What the modules run; the cluster is a word."""
     monkeypatch.setattr(oneshot, "Run", FakeRun)
-    monkeypatch.setattr(engine_module, "cluster", lambda params: params["kubeconfig"])
+    monkeypatch.setattr(cluster_module, "cluster", lambda params: params["kubeconfig"])
     monkeypatch.setattr(FakeRun, "error", None)
     monkeypatch.setattr(FakeRun, "log", [])
     return FakeRun

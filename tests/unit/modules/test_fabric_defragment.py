@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABILITY_REQUESTS,
     COMPOSABLE_RESOURCES,
@@ -68,7 +68,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     held_pods.ask(made, count=4)
     idle(made, "node-0", "gpu-0", "gpu-1")
     idle(made, "node-1", "gpu-2", "gpu-3")
-    monkeypatch.setattr(engine_module, "cluster", lambda params: made.api.client)
+    monkeypatch.setattr(cluster_module, "cluster", lambda params: made.api.client)
     monkeypatch.setattr(f"{EngineConfig.__module__}.connect", lambda _config: made.fabric)
     return made
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Unreachable
 from ansible_collections.composable.infra.plugins.modules import stack_info
 
@@ -42,7 +42,7 @@ class FakeClient:
 @pytest.mark.parametrize("check", [False, True])
 def test_it_reads_and_closes(run_module: RunModule, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
     client = FakeClient()
-    monkeypatch.setattr(engine_module, "cluster", lambda params: client)
+    monkeypatch.setattr(cluster_module, "cluster", lambda params: client)
     found = run_module(stack_info, check=check, kubeconfig="/k")
     assert (found.get("changed", False), found["stack"]["kubernetes"], found["stack"]["problems"]) == (
         False,
@@ -59,7 +59,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(run_module: RunModule, m
         raise Unreachable("https://api did not answer")
 
     monkeypatch.setattr(client, "raw", nothing)
-    monkeypatch.setattr(engine_module, "cluster", lambda params: client)
+    monkeypatch.setattr(cluster_module, "cluster", lambda params: client)
     found = run_module(stack_info, kubeconfig="/k")
     assert (found["failed"], found["msg"], found["error"]) == (True, "https://api did not answer", "Unreachable")
     assert client.closed

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.modules import fabric_capture, fabric_whatif
@@ -35,7 +35,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
              {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER), "spec": {
                  "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}})
     held_pods.ask(made, count=6)
-    monkeypatch.setattr(engine_module, "cluster", lambda params: made.api.client)
+    monkeypatch.setattr(cluster_module, "cluster", lambda params: made.api.client)
     monkeypatch.setattr(f"{EngineConfig.__module__}.connect", lambda _config: made.fabric)
     return made
 

@@ -13,7 +13,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.composable.infra.plugins.filter.with_environment import with_environment
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 from ansible_collections.composable.infra.plugins.module_utils.bodies import fabric_info
 from ansible_collections.composable.infra.plugins.module_utils.environment import problem
 from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
@@ -97,7 +97,7 @@ def test_an_option_that_is_given_is_named_itself(monkeypatch: pytest.MonkeyPatch
 
 def test_variables_of_the_api_server_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K8S_AUTH_VERIFY_SSL", "perhaps")
-    options = module_base.CLUSTER_OPTIONS
+    options = cluster_module.CLUSTER_OPTIONS
     assert problem(options, ()) == "K8S_AUTH_VERIFY_SSL: 'perhaps' is not allowed. It must be true or false"
     assert problem(options, ("verify_ssl",)) == ""
     monkeypatch.setenv("K8S_AUTH_VALIDATE_CERTS", "no")

@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module
 from ansible_collections.composable.infra.plugins.module_utils.inline_secrets import kubeconfig_secrets
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig
 from ansible_collections.composable.infra.plugins.modules import claim_info, owned_namespace, scale, stack_info
@@ -73,7 +73,7 @@ def test_neither_does_work_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_mapping_reaches_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = module_base.cluster({"kubeconfig": {**KUBECONFIG, "users": [{"name": "u", "user": {"token": "t"}}]},
+    client = cluster_module.cluster({"kubeconfig": {**KUBECONFIG, "users": [{"name": "u", "user": {"token": "t"}}]},
                                   "impersonate_user": "ann"})
     assert client.connection.server == "https://127.0.0.1:1"
     assert client.connection.authorization() == "Bearer t"
@@ -83,4 +83,4 @@ def test_a_mapping_reaches_the_connection(monkeypatch: pytest.MonkeyPatch) -> No
 def test_variables_within_a_path_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOMEWHERE", "/of/nobody")
     with pytest.raises(BadKubeconfig, match="/of/nobody/config"):
-        module_base.cluster({"kubeconfig": "$SOMEWHERE/config"})
+        cluster_module.cluster({"kubeconfig": "$SOMEWHERE/config"})

@@ -14,18 +14,18 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.plugins.doc_fragments import cluster, config, environment, fabric
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, engine_module, fabric_module
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ALIASES, VARIABLES
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-SPECS = [(fabric.ModuleDocFragment.DOCUMENTATION, module_base.FABRIC_OPTIONS),
-         (cluster.ModuleDocFragment.DOCUMENTATION, module_base.API_SERVER_OPTIONS),
-         (cluster.ModuleDocFragment.LOGIN, module_base.LOGIN_OPTIONS),
-         (config.ModuleDocFragment.DOCUMENTATION, module_base.CONFIG_OPTIONS)]
-FRAGMENTS = [(environment.ModuleDocFragment.DOCUMENTATION, module_base.FABRIC_OPTIONS),
-             (environment.ModuleDocFragment.CLUSTER, module_base.API_SERVER_OPTIONS)]
+SPECS = [(fabric.ModuleDocFragment.DOCUMENTATION, fabric_module.FABRIC_OPTIONS),
+         (cluster.ModuleDocFragment.DOCUMENTATION, cluster_module.API_SERVER_OPTIONS),
+         (cluster.ModuleDocFragment.LOGIN, cluster_module.LOGIN_OPTIONS),
+         (config.ModuleDocFragment.DOCUMENTATION, engine_module.CONFIG_OPTIONS)]
+FRAGMENTS = [(environment.ModuleDocFragment.DOCUMENTATION, fabric_module.FABRIC_OPTIONS),
+             (environment.ModuleDocFragment.CLUSTER, cluster_module.API_SERVER_OPTIONS)]
 
 
 def options(text: str) -> dict[str, t.Any]:
@@ -54,20 +54,23 @@ def test_plugins_read_the_variables_that_modules_read(text: str, spec: dict[str,
 def test_modules_take_what_the_configuration_takes() -> None:
     """But for what only a file or the engine can give."""
     fields = set(FabricConfig.__dataclass_fields__)
-    assert set(module_base.FABRIC_OPTIONS) <= fields
-    assert fields - set(module_base.FABRIC_OPTIONS) <= {"ca_pem", "given"}
+    assert set(fabric_module.FABRIC_OPTIONS) <= fields
+    assert fields - set(fabric_module.FABRIC_OPTIONS) <= {"ca_pem", "given"}
 
 
 def test_secrets_are_kept_out_of_logs() -> None:
-    assert {name for name, o in module_base.FABRIC_OPTIONS.items() if o.get("no_log")} == {"password", "client_secret"}
-    assert {name for name, o in module_base.CLUSTER_OPTIONS.items() if o.get("no_log")} == {"password", "api_key"}
+    def secret(options: dict[str, dict[str, t.Any]]) -> set[str]:
+        return {name for name, option in options.items() if option.get("no_log")}
+
+    assert secret(fabric_module.FABRIC_OPTIONS) == {"password", "client_secret"}
+    assert secret(cluster_module.CLUSTER_OPTIONS) == {"password", "api_key"}
 
 
 def test_names_aliases_and_variables_are_those_of_kubernetes_core() -> None:
     """One block of defaults, and one credential, serves its modules and ours."""
     source = kubernetes_core("plugins/module_utils/args_common.py")
     theirs: dict[str, t.Any] = source["AUTH_ARG_SPEC"]
-    for name, option in module_base.CLUSTER_OPTIONS.items():
+    for name, option in cluster_module.CLUSTER_OPTIONS.items():
         assert name in theirs, name
         assert set(option.get("aliases", [])) <= set(theirs[name].get("aliases", [])), name
         assert option["type"] == theirs[name].get("type", "str"), name
@@ -75,28 +78,28 @@ def test_names_aliases_and_variables_are_those_of_kubernetes_core() -> None:
     variables = {option: list(dict.fromkeys((f"K8S_AUTH_{option.upper()}", f"K8S_AUTH_{name.upper()}")))
                  for name, option in source["AUTH_ARG_MAP"].items()}
     variables |= {name: [f"K8S_AUTH_{name.upper()}"] for name in ("impersonate_user", "impersonate_groups")}
-    ours = {name: option["fallback"][1] for name, option in module_base.CLUSTER_OPTIONS.items()}
+    ours = {name: option["fallback"][1] for name, option in cluster_module.CLUSTER_OPTIONS.items()}
     assert ours == {name: [*variables[name], *(["KUBECONFIG"] if name == "kubeconfig" else [])] for name in ours}
 
 
 def test_the_whole_connection_of_kubernetes_core_is_there() -> None:
     """But for headers for a proxy, and for storing what a provider of credentials has renewed."""
     theirs = kubernetes_core("plugins/module_utils/args_common.py")["AUTH_ARG_SPEC"]
-    assert set(theirs) - set(module_base.CLUSTER_OPTIONS) == {"proxy_headers", "persist_config"}
+    assert set(theirs) - set(cluster_module.CLUSTER_OPTIONS) == {"proxy_headers", "persist_config"}
 
 
 def test_event_source_and_modules_read_the_same_variables() -> None:
-    ours = {name: tuple(option["fallback"][1]) for name, option in module_base.CLUSTER_OPTIONS.items()
+    ours = {name: tuple(option["fallback"][1]) for name, option in cluster_module.CLUSTER_OPTIONS.items()
             if name not in ("kubeconfig", "context")}
     assert ours == VARIABLES
-    assert {alias: name for name, option in module_base.CLUSTER_OPTIONS.items()
+    assert {alias: name for name, option in cluster_module.CLUSTER_OPTIONS.items()
             for alias in option.get("aliases", ())} == ALIASES
 
 
 def test_the_inventory_has_the_login_under_names_of_its_own() -> None:
     documented = options(cluster.ModuleDocFragment.INVENTORY_LOGIN)
-    assert set(documented) == {f"kubernetes_{name}" for name in module_base.LOGIN_OPTIONS}
-    for name, option in module_base.LOGIN_OPTIONS.items():
+    assert set(documented) == {f"kubernetes_{name}" for name in cluster_module.LOGIN_OPTIONS}
+    for name, option in cluster_module.LOGIN_OPTIONS.items():
         assert documented[f"kubernetes_{name}"]["type"] == option["type"], name
         assert [e["name"] for e in documented[f"kubernetes_{name}"]["env"]] == option["fallback"][1], name
 
@@ -146,5 +149,5 @@ def test_a_blank_kubeconfig_is_none(given: dict[str, str], monkeypatch: pytest.M
         return Connection("https://a.test")
 
     monkeypatch.setattr(Connection, "load", load)
-    module_base.cluster(given)
+    cluster_module.cluster(given)
     assert seen == [("/of/the/variable", "theirs")]

@@ -15,9 +15,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ...net.client import USER_AGENT
-from ..api_resources import ApiResource, Object
+from ..api_resources import ApiResource, Object, Trim
 from ..errors import ApiError, Gone, TooNew
-from ..watch.store import Trim
 from ..watch.stream import WatchStream
 from . import managed_fields
 from .connection import Connection

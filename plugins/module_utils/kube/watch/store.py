@@ -8,16 +8,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from ..api_resources import Object
+from ..api_resources import Object, Trim
 from .contents import Contents, Handles, PackedObjects
 from .index import Index, Indexer
 from .keys import Key, kept_key, key_of, version_number, version_of
 from .parts import Trimmed
 from .untold import Untold
 
-Trim = Callable[[Object], Object]
 Objects = list[Object]
 
 _log = logging.getLogger(__name__)

@@ -29,6 +29,7 @@ from ...kube.api_resources import (
     ApiResource,
 )
 from ...kube.client.verbs import Client
+from ...kube.coordination.agent_leases import AGENT_LEASE
 from ...kube.errors import ApiError
 from ...kube.event_recorder import Recorder
 from ...kube.objects import claims, pods
@@ -64,7 +65,7 @@ from ..prewarm.controller import FloorsController, concerns_floors
 from ..rescheduling.rescheduler import Rescheduler
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
-from ..state.node_hands import AGENT_LEASE, ELSEWHERE, NodeHands
+from ..state.node_hands import ELSEWHERE, NodeHands
 from ..state.watches import OnChange, Watches
 from ..state.writer import Writer
 from ..timelines.recorder import TimelineRecorder

@@ -23,9 +23,6 @@ AGENT, SSH, NONE = "agent", "ssh", "none"
 NODE_HANDS: t.Final = (AGENT, SSH, NONE)
 # Not a setting: the operator is another process, perhaps CoHDI's, and does the node operations.
 ELSEWHERE: t.Final = "elsewhere"
-# The Lease of a node agent ends in the name of the node. All of them have these labels.
-AGENT_LEASE: t.Final = "node-agent-"
-AGENT_LABELS: t.Final = {"composable.infra/component": "node-agent"}
 # Annotation of the Lease, in JSON: common attributes of all devices behind the fabric's ports of
 # the node, and BAR_ROOM.
 PLACES: t.Final = "composable.infra/fabric-places"

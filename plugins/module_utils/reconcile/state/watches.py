@@ -21,11 +21,12 @@ from ...kube.api_resources import (
     ApiResource,
 )
 from ...kube.client.verbs import Client
+from ...kube.coordination.agent_leases import AGENT_LABELS
 from ...kube.watch.reflector import Reflector
 from ...kube.watch.store import Store
 from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER
 from .cluster_state import ClusterState
-from .node_hands import AGENT, AGENT_LABELS
+from .node_hands import AGENT
 
 Json = dict[str, t.Any]
 OnChange = Callable[[str, ApiResource, Json, "Json | None"], None]

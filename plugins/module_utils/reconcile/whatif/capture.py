@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from ...fabric.api import FabricManager, FabricSnapshot
 from ...kube.api_resources import LEASES
 from ...kube.client.verbs import Client
+from ...kube.coordination.agent_leases import AGENT_LABELS, AGENT_LEASE
 from ..config import ROLES, EngineConfig
 from ..preflight import check_cluster
-from ..state.node_hands import AGENT, AGENT_LABELS, AGENT_LEASE
+from ..state.node_hands import AGENT
 from .kept import keepers
 from .past_arrivals import PastArrivals, read_past
 

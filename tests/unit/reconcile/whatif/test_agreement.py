@@ -13,13 +13,13 @@ from collections import Counter
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import forecast
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
+from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.agent_leases import (
     AGENT_LABELS,
     AGENT_LEASE,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import forecast
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture_file
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.captured_engine import engine_of

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.controller.metrics import CONTENT_TYPE
 from ansible_collections.composable.infra.controller.serving_tls import ServingCertificate
 from ansible_collections.composable.infra.controller.ui.endpoint import Ui
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
 

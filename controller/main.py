@@ -36,16 +36,16 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
     BadConfig,
     EngineConfig,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.freed_memory import (
     share_arena,
     spare_collections,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
 
 log = logging.getLogger("composable.infra")
 RESYNC_SECONDS = 60.0

@@ -22,9 +22,9 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     REMOVED,
     Evidence,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.progress import Progress
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import NoTracer, Tracer
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
+from ansible_collections.composable.infra.plugins.module_utils.runtime.progress import Progress
+from ansible_collections.composable.infra.plugins.module_utils.runtime.tracing import NoTracer, Tracer
+from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 
 from . import asks
 from .agent_lease import AgentLease

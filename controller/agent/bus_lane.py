@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
+from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 
 log = logging.getLogger("composable.infra")
 OVERDUE_SECONDS = 5.0

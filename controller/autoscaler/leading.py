@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.composable.infra.controller.health import Process
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 
 COMPONENT = "autoscaler"
 

@@ -28,7 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 
 log = logging.getLogger("composable.infra")
 STEP_SECONDS, UNTRIGGERED_EVERY = 0.5, 5.0

@@ -22,10 +22,10 @@ from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
 from ansible_collections.composable.infra.controller.ui.whatif.captured import what_if_of
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
 
 OFF, READ_ONLY = "off", "read-only"

@@ -33,7 +33,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
+from ansible_collections.composable.infra.plugins.module_utils.runtime.tracing import Tracer
 
 _STACK_BYTES = 512 * 1024
 _POLL_SECONDS = 0.05

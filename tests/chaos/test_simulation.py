@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import batcher, threads, work_queue
+from ansible_collections.composable.infra.plugins.module_utils.runtime import batcher, threads, work_queue
 from ansible_collections.composable.infra.tests.chaos.simulation import stand_ins
 from ansible_collections.composable.infra.tests.chaos.simulation.patching import running
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation, Stuck

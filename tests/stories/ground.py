@@ -16,12 +16,10 @@ from contextlib import contextmanager
 
 from ansible_collections.composable.infra.emulator.pool.pool import PooledDevice
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import (
-    observed,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
 from ansible_collections.composable.infra.tests.chaos import workload
 from ansible_collections.composable.infra.tests.chaos.invariants import Judge
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json

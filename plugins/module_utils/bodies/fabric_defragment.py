@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from .. import cluster_module, engine_module
 from ..module_base import TaskContext
-from ..reconcile.oneshot.idle_release import Releases
 from ..reconcile.whatif import capture
 from ..reconcile.whatif.room.asks import (
     BadAsk,
     asked,
     check_id,
 )
+from ..reconcile.whatif.room.idle_release import Releases
 from ..reconcile.whatif.room.question import room
 
 OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type": "int", "default": 1},

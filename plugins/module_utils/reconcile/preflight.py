@@ -12,7 +12,7 @@ from ..kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESO
 from ..kube.client.verbs import Client
 from ..kube.errors import Forbidden, NotServed, Unreachable
 from .config import BadConfig
-from .state.watches import WATCHED
+from .manager.watches import WATCHED
 
 # The engine cannot start without these. Permissions for other kinds may be granted while it runs.
 ESSENTIAL = (CLAIMS, SLICES, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES)

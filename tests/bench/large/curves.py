@@ -42,10 +42,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.freed_memory import (
     give_back,
     share_arena,
     spare_collections,

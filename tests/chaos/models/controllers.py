@@ -19,10 +19,10 @@ from ansible_collections.composable.infra.controller.main import serve
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import ROLES, EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
 from ansible_collections.composable.infra.tests.chaos.models.fm_wire import WiredDriver
 from ansible_collections.composable.infra.tests.chaos.models.node import NAMESPACE

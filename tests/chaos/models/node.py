@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     REMOVED,
     Evidence,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
+from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
 from ansible_collections.composable.infra.tests.chaos.models.kernel import Kernel
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json

@@ -29,7 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.net.client import HttpClient
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey, NominationsKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
 from ansible_collections.composable.infra.tests.e2e.support.support import wait_for

@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.writer import DROPPED
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.pools import DROPPED
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     assert_served,

@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
+from ansible_collections.composable.infra.plugins.module_utils.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",

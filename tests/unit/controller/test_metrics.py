@@ -200,7 +200,7 @@ def test_modules_and_the_rulebook_do_without_the_library() -> None:
     base = "ansible_collections.composable.infra"
     names = [f"{base}.plugins.modules.scale", f"{base}.plugins.modules.claim_info",
              f"{base}.extensions.eda.plugins.event_source.claims",
-             f"{base}.plugins.module_utils.reconcile.runtime.controller_manager"]
+             f"{base}.plugins.module_utils.reconcile.manager.controller_manager"]
     code = ("import importlib, sys; sys.modules['prometheus_client'] = None; "
             f"[importlib.import_module(name) for name in {names}]")
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

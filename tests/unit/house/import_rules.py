@@ -24,9 +24,12 @@ from pathlib import PurePosixPath
 PACKAGE = "ansible_collections.composable.infra"
 UTILS = "plugins/module_utils"
 NET, NODE, PLANNING, KUBE = f"{UTILS}/net", f"{UTILS}/node", f"{UTILS}/planning", f"{UTILS}/kube"
-FABRIC, RECONCILE = f"{UTILS}/fabric", f"{UTILS}/reconcile"
+FABRIC, RECONCILE, RUNTIME = f"{UTILS}/fabric", f"{UTILS}/reconcile", f"{UTILS}/runtime"
 KUBELET_PLUGIN, AUTOSCALER, WIRE = "controller/agent/kubelet_plugin", "controller/autoscaler", "controller/wire"
-ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE})
+ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE, RUNTIME})
+# The rooms of `reconcile`, each may use those before it.
+LAYERS = ("keys", "concerned", "timelines", "state", "config", "autoscaler_config", "writers", "runtime", "pool",
+          "prewarm", "rescheduling", "gating", "node", "manager", "preflight", "oneshot", "whatif")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ FRONT_DOOR = ENGINE | {UTILS, "plugins/plugin_utils", "plugins/doc_fragments"}
 RULES = {
     NET: Rule(),
     NODE: Rule(),
+    RUNTIME: Rule(),
     PLANNING: Rule(),
     KUBE: Rule(areas=frozenset({NET}), packages=frozenset({"yaml", "kubernetes"})),
     FABRIC: Rule(areas=frozenset({NET}), packages=frozenset({"yaml"})),
@@ -146,6 +150,21 @@ def _reached(start: str, used: Mapping[str, set[str]]) -> set[str]:
             found.add(path)
             following += used[path]
     return found
+
+
+def upward(found: Mapping[str, Collection[str]]) -> list[str]:
+    """What a file of `reconcile` uses of a room that is not below its own, one sentence each."""
+    return [f"{path} must not use {used}" for path, all_used in found.items() for used in all_used
+            if (own := _layer(path)) is not None and (other := _layer(used)) is not None
+            and _room(path) != _room(used) and other >= own]
+
+
+def _room(path: str) -> str:
+    return PurePosixPath(path).relative_to(RECONCILE).parts[0].removesuffix(".py")
+
+
+def _layer(path: str) -> int | None:
+    return LAYERS.index(_room(path)) if path.startswith(f"{RECONCILE}/") else None
 
 
 def acquaintances(used: Mapping[str, set[str]]) -> list[str]:

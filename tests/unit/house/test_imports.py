@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.tests.unit.house.import_rules import (
     acquaintances,
     circles,
     faults,
+    upward,
     uses,
 )
 
@@ -44,6 +45,15 @@ def test_every_file_imports_only_downwards() -> None:
 
 def test_no_file_leads_back_to_itself() -> None:
     assert circles(uses(sources())) == []
+
+
+def test_rooms_of_reconcile_are_layers() -> None:
+    assert upward(uses(sources())) == []
+
+
+def test_an_arrow_up_is_found() -> None:
+    state, gating = f"{RECONCILE}/state/view.py", f"{RECONCILE}/gating/controller.py"
+    assert upward({state: [gating], gating: [state]}) == [f"{state} must not use {gating}"]
 
 
 def test_no_driver_knows_another_and_no_dialect_another() -> None:

@@ -29,6 +29,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     RequestKey,
     Result,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
+    ControllerManager,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.attach_operations import AttachOperations
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.claim_check import ClaimCheck
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor, NodeController
@@ -40,17 +43,14 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.re
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.controller import PoolController
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.controller import FloorsController
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.rescheduling.rescheduler import Rescheduler
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
-    ControllerManager,
-)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.hops import Hops
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Threads
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Threads
+from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.tests.unit.planning.builders import settings
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric

@@ -12,10 +12,10 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.net.backoff import Backoff
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import attach_operations
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import attach_operations
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -54,3 +54,10 @@ def trimmed(node: Json) -> Json:
     return {**header(node), "metadata": metadata(node, "labels"),
             "spec": picked(spec, ("providerID", "taints", "unschedulable")),
             "status": {**kept, "conditions": conditions}}
+
+
+def node_facts(node: Json) -> tuple[object, ...]:
+    """Return the parts of a Node that affect plans. Heartbeats do not."""
+    spec = node.get("spec") or {}
+    return (spec.get("providerID"), node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"),
+            (node.get("status") or {}).get("allocatable"))

@@ -21,15 +21,15 @@ from ...planning.actions import OpenGate, Unreserve, WaitReason
 from ...planning.device_info import GATED
 from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.snapshot import Placement, SchedulingPlan
+from ...runtime.batcher import Batcher
+from ...runtime.threads import Stopped, Threads
+from ...runtime.work_queue import WorkQueue
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
-from ..runtime.batcher import Batcher
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
-from ..runtime.threads import Stopped, Threads
-from ..runtime.work_queue import WorkQueue
 from ..state.cluster_state import ClusterState
-from ..state.writer import Writer
+from ..writers.writer import Writer
 from .gate_opener import GateOpener, namespace_labels
 from .held_pods_log import HeldPodsLog
 from .node_facts import KnownNodes

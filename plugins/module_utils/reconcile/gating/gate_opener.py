@@ -13,12 +13,12 @@ from ...kube.objects import claims as claims_of
 from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
+from ...runtime.threads import Threads, run_all
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
-from ..runtime.threads import Threads, run_all
 from ..state.cluster_state import ClusterState, Json
 from ..state.reservations import CHOSEN
-from ..state.writer import Writer
+from ..writers.writer import Writer
 from .reservation_ends import ReservationEnds
 
 THREADS = 16

@@ -27,11 +27,11 @@ from collections.abc import Sequence
 from ...kube.errors import ApiError
 from ...kube.objects import pods
 from ...planning.scheduling.snapshot import Placement
+from ...runtime.threads import Threads
+from ...runtime.work_queue import WorkQueue
 from ..keys import Key, NominationsKey
-from ..runtime.threads import Threads
-from ..runtime.work_queue import WorkQueue
 from ..state.reservations import RESERVED, Namespaces
-from ..state.writer import Writer
+from ..writers.writer import Writer
 
 THREADS = 4
 # Seconds after the choice. By then the requests for the devices of a burst of pods have been sent.

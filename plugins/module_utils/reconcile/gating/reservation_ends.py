@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...planning.scheduling.snapshot import Placement
+from ...runtime.work_queue import WorkQueue
 from ..keys import Key, NodeKey, PoolKey
 from ..pool.snapshot import fabric_of
 from ..runtime.event_reporter import EventReporter
-from ..runtime.work_queue import WorkQueue
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, Reservation
 from .nominations import Nominations

@@ -11,10 +11,10 @@ import typing as t
 from ...kube.objects import pods
 from ...planning.device_info import GATED
 from ...planning.scheduling.snapshot import Placement
+from ...runtime.work_queue import WorkQueue
 from ..keys import GatesKey, Key
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
-from ..runtime.work_queue import WorkQueue
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, Reservation
 from .reservation_ends import ReservationEnds

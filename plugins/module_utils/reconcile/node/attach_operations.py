@@ -28,13 +28,13 @@ from ...net.backoff import Backoff
 from ...planning.actions import Adopt, Attach, CreateResource, Resume
 from ...planning.device_info import kind_of
 from ...planning.node.compose import ATTACHING
+from ...runtime.threads import Threads
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
 from ..runtime.hops import Hops
-from ..runtime.threads import Threads
 from ..state import pool_devices
 from ..state.cluster_state import ClusterState
-from ..state.writer import Writer
+from ..writers.writer import Writer
 
 BACKOFF, ASK_AGAIN = Backoff(0.2, longest=10.0), 2.0
 BLOCK_SECONDS, EXHAUSTED_BLOCK_SECONDS = 60.0, 5.0

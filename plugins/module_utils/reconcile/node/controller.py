@@ -25,17 +25,17 @@ from ...planning.device_info import DIRECT, RESCHEDULE
 from ...planning.node.compose import ONLINE
 from ...planning.node.evaluate import OPERATOR, SCALER
 from ...planning.pool.plan import READY_CONDITION
+from ...runtime.threads import Stopped, Threads, run_all
+from ...runtime.work_queue import WorkQueue
 from ..gating.controller import GatingController
 from ..keys import Key, NodeKey, NodeRecordsKey, Result
 from ..rescheduling.rescheduler import Rescheduler
 from ..runtime.event_reporter import EventReporter
-from ..runtime.threads import Stopped, Threads, run_all
-from ..runtime.work_queue import WorkQueue
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
-from ..state.writer import Notes, Writer
 from ..timelines.recorder import START_SECONDS
 from ..timelines.timeline import Timeline, node_steps
+from ..writers.writer import Notes, Writer
 from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
 from .planner import NodePlanner

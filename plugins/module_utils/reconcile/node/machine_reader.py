@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as NotYet
 
 from ...fabric.api import FabricManager, Machine
 from ...fabric.errors import FabricError, Unavailable
-from ..runtime.threads import Threads
+from ...runtime.threads import Threads
 from .planner import Reading, read_machine
 
 # Number of parallel reads of one fabric. Another fabric has its own threads.

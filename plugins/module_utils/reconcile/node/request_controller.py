@@ -13,12 +13,12 @@ from ...planning.node.allocation import SAME_NODE, Allocation, Candidate, Nodele
 from ...planning.node.compose import request_status
 from ...planning.node.demand import conflict, installed
 from ...planning.node.snapshot import ComposableResource, NodeSnapshot
+from ...runtime.work_queue import WorkQueue
 from ..keys import Key, NodeKey, RequestKey, Result
-from ..runtime.work_queue import WorkQueue
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..state.node_snapshot import node_snapshot
-from ..state.writer import Writer
+from ..writers.writer import Writer
 
 # Seconds until a request is allocated again that names no node and found too few, as upstream.
 RETRY_SECONDS = 30.0

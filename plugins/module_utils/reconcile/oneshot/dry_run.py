@@ -12,10 +12,10 @@ from ...planning import actions as act
 from ...planning.pool.plan import PoolPlan
 from ...planning.scheduling.snapshot import SchedulingPlan
 from ..gating.planner import plan_held_pods
+from ..manager.controller_manager import ControllerManager
 from ..pool.controller import plan as plan_pool
 from ..pool.controller import pool_keys
 from ..prewarm.floors import floor_shares
-from ..runtime.controller_manager import ControllerManager
 from ..state.reservations import RESERVED
 
 

@@ -20,8 +20,8 @@ from ...planning.node.demand import FAILED, READY, RESCHEDULE
 from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
 from ...planning.pool.plan import READY_CONDITION, unassigned
 from ...planning.settings import DeviceModel
+from ..manager.controller_manager import ControllerManager
 from ..pool.snapshot import pool_snapshot
-from ..runtime.controller_manager import ControllerManager
 from ..state import adapters, pool_devices
 from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot

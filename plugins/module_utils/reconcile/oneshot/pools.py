@@ -15,11 +15,11 @@ from ...kube.objects import slices
 from ...planning.pool.plan import PoolPlan
 from ..config import BadConfig
 from ..keys import PoolKey
+from ..manager.controller_manager import ControllerManager
+from ..manager.leader_election import LeaderElection
 from ..pool import controller
 from ..pool.snapshot import pool_snapshot
-from ..pool.writer import DROPPED
-from ..runtime.controller_manager import ControllerManager
-from ..runtime.leader_election import LeaderElection
+from ..writers.pools import DROPPED
 from .run import NotReady, Run
 
 COMPONENT = "publisher"

@@ -12,7 +12,7 @@ import typing as t
 from ...kube.objects import claims, pods
 from ...planning.node.demand import FAILED, PREPARING, RESCHEDULE
 from ...planning.node.supply import DELETING
-from ..runtime.controller_manager import ControllerManager
+from ..manager.controller_manager import ControllerManager
 from ..state import adapters
 
 QUIET, QUIET_WITH_PENDING_PODS, TICK = 0.3, 2.0, 0.05

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from ...kube.client.verbs import Client
 from ...planning.actions import WaitReason
 from ..config import ROLES, EngineConfig
+from ..manager.controller_manager import ControllerManager
+from ..manager.leader_election import LeaderElection
 from ..preflight import check_cluster
-from ..runtime.controller_manager import ControllerManager
-from ..runtime.leader_election import LeaderElection
 from . import summary
 from .dry_run import difference, forecast
 from .explain import explain, explain_forecast

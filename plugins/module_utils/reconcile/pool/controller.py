@@ -15,9 +15,9 @@ from ...planning.settings import DeviceModel
 from ..keys import PoolKey, Result
 from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
-from ..state.writer import Writer
+from ..writers.pools import DROPPED
+from ..writers.writer import Writer
 from .snapshot import pool_snapshot
-from .writer import DROPPED
 
 
 def pool_keys(state: ClusterState) -> set[PoolKey]:

@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, NODES, PODS, ApiResource
 from ...kube.objects import nodes, pods
+from ...runtime.work_queue import WorkQueue
 from ..keys import GATHER_SECONDS, FloorsKey, Key, NodeKey, Result
-from ..runtime.event_mapping import node_facts
-from ..runtime.work_queue import WorkQueue
 from ..state.cluster_state import ClusterState, Json
 from .floors import floor_shares
 from .waiting_models import WaitingModels
@@ -64,5 +63,5 @@ def concerns_floors(kind: str, resource: ApiResource, obj: Json, old: Json | Non
     if resource == PODS:
         return pods.wants_devices(obj) and (kind != "MODIFIED" or pods.bound(obj) != pods.bound(old or obj))
     if resource == NODES:
-        return old is None or (nodes.ready(obj), node_facts(obj)) != (nodes.ready(old), node_facts(old))
+        return old is None or (nodes.ready(obj), nodes.node_facts(obj)) != (nodes.ready(old), nodes.node_facts(old))
     return resource in (CLAIMS, COMPOSABLE_RESOURCES)

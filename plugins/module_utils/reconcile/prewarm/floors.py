@@ -20,18 +20,13 @@ from ...planning.prewarm import Floor, Place, shares
 from ...planning.settings import DeviceModel
 from ..pool.snapshot import left, placements
 from ..state.cluster_state import ClusterState, Json
-from .floor_shares import FloorShare
+from ..state.floor_shares import FloorShare
+from ..state.usage import devices_on, idle_of
 from .waiting_models import WaitingModels
 
 Waiting = Callable[[], Mapping[str, int]]
 Wishes = Sequence[tuple[int, list[Place]]]
 """The wanted number of idle devices and the nodes, for each minimum of a model."""
-
-
-def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
-    """Return how many idle devices a node keeps now, by model. Empty if no pass gave it a share."""
-    return {model: share.at(_idle(state, _devices(state, node, model)))
-            for model, share in state.floor_shares.of(node).items()}
 
 
 def floor_shares(state: ClusterState, now: float, waiting: Waiting | None = None) -> dict[str, dict[str, FloorShare]]:
@@ -88,13 +83,13 @@ def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now:
     """Return a node for ``shares``. It has no room if no pod may run there or the model cannot be
     attached."""
     name = raw["metadata"]["name"]
-    devices = _devices(state, name, model.cdi_model_name)
+    devices = devices_on(state, name, model.cdi_model_name)
     closed = (raw["spec"].get("unschedulable") or not nodes.ready(raw) or state.hands.missing(name)
               or model.cdi_model_name in state.blocks.of(name, now))
     room = 0 if closed else max(0, state.settings.max_devices_per_node - len(devices))
     fits = _bar_room(state, name, model) if room else None
     room = room if fits is None else min(room, fits)
-    return Place(name, fabric, _idle(state, devices), len(devices), room)
+    return Place(name, fabric, idle_of(state, devices), len(devices), room)
 
 
 def _bar_room(state: ClusterState, node: str, model: DeviceModel) -> int | None:
@@ -105,15 +100,6 @@ def _bar_room(state: ClusterState, node: str, model: DeviceModel) -> int | None:
         return None
     there = Counter(raw["spec"]["model"] for raw in state.resources.by("node", node))
     return BarRoom.of(places, state.settings.models).fits(model.cdi_model_name, there)
-
-
-def _devices(state: ClusterState, node: str, model: str) -> list[Json]:
-    return [raw for raw in state.resources.by("node", node)
-            if raw["spec"]["model"] == model and not raw["metadata"].get("deletionTimestamp")]
-
-
-def _idle(state: ClusterState, devices: list[Json]) -> int:
-    return sum(not (state.user(raw) or state.holds.of(raw)[0]) for raw in devices)
 
 
 def _labels(raw: Json | None) -> dict[str, str]:

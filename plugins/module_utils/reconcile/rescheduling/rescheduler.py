@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from ...kube.errors import ApiError
 from ...kube.objects import claims, pods
 from ...planning.node.snapshot import PodRef
-from ..runtime.threads import Threads
+from ...runtime.threads import Threads
 from ..state.cluster_state import Json
-from ..state.writer import Writer
+from ..writers.writer import Writer
 
 THREADS = 8
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.times import parse_time
+from ...runtime.tracing import NoTracer, Tracer
 from ..timelines.recorder import TimelineRecorder
 from .metrics import OF_NO_CLAIM, Metrics, NoMetrics
-from .tracing import NoTracer, Tracer
 
 Json = dict[str, t.Any]
 # Number of steps in flight to remember. The oldest are forgotten first and not measured.

@@ -31,10 +31,10 @@ from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.shown_devices import Shown
 from ...kube.watch.store import Store
 from ...planning.settings import Settings
-from ..gating.ending_claims import EndingClaims
-from ..prewarm.floor_shares import FloorShares
 from . import adapters, indexers
 from .device_holds import DeviceHolds
+from .ending_claims import EndingClaims
+from .floor_shares import FloorShares
 from .memory import (
     AttachBlocks,
     FirstSeen,

@@ -17,12 +17,11 @@ from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
 from ...planning.settings import ASSUME_OFF
-from ..prewarm.floors import idle_shares
 from . import adapters, pool_devices
 from .cluster_state import ClusterState, DeviceSight, Json
 from .device_fit import with_misfits
 from .scale_ups import requested_claims
-from .usage import over_quota
+from .usage import idle_shares, over_quota
 
 OFF = "Off"
 _UNFIT = (REMOVAL_HUNG, LOST_ON_BUS)

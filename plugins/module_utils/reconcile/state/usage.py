@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
 from . import pool_devices
-from .cluster_state import ClusterState
+from .cluster_state import ClusterState, Json
 from .used_devices import Usage
 
 
@@ -88,3 +88,20 @@ def _missing(state: ClusterState, uid: str, needs: Mapping[str, int]) -> Counter
 def _add_missing(found: Usage, state: ClusterState, namespace: str, uid: str,
                  needs: Mapping[str, int]) -> None:
     found.update({(namespace, model): n for model, n in _missing(state, uid, needs).items()})
+
+
+def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
+    """Return how many idle devices a node keeps now, by model. Empty if no pass gave it a share."""
+    return {model: share.at(idle_of(state, devices_on(state, node, model)))
+            for model, share in state.floor_shares.of(node).items()}
+
+
+def devices_on(state: ClusterState, node: str, model: str) -> list[Json]:
+    """Return the ComposableResources of a model on a node that are not being deleted."""
+    return [raw for raw in state.resources.by("node", node)
+            if raw["spec"]["model"] == model and not raw["metadata"].get("deletionTimestamp")]
+
+
+def idle_of(state: ClusterState, devices: list[Json]) -> int:
+    """Return how many of these devices are neither used by a claim nor held for one."""
+    return sum(not (state.user(raw) or state.holds.of(raw)[0]) for raw in devices)

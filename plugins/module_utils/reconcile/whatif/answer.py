@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from ...planning import actions as act
 from ...planning.node.snapshot import PodRef
+from ..manager.controller_manager import ControllerManager
 from ..oneshot.dry_run import Forecast, forecast
 from ..oneshot.explain import explain_forecast
-from ..runtime.controller_manager import ControllerManager
 from ..state.cluster_state import ClusterState
 from .capture import Capture
 from .captured_engine import engine_of

@@ -15,7 +15,7 @@ from ...fabric.errors import Missing
 from ...kube.client.verbs import Client
 from ...planning.settings import Settings
 from ..config import EngineConfig
-from ..runtime.controller_manager import ControllerManager
+from ..manager.controller_manager import ControllerManager
 from ..state.cluster_state import ClusterState
 from .capture import Capture
 

@@ -50,7 +50,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     NodeTrouble,
 )
 from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted, VendorPlugin
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
+from ansible_collections.composable.infra.plugins.module_utils.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, FakeApi
 
 Json = dict[str, t.Any]

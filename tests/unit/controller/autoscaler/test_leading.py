@@ -13,7 +13,7 @@ from ansible_collections.composable.infra.controller.autoscaler.errors import Ki
 from ansible_collections.composable.infra.controller.autoscaler.leading import COMPONENT, Leading
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, NODES
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotLeading
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT

@@ -16,8 +16,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.gate_opener import GateOpener
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Stopped
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Stopped
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import ending_claims
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import ending_claims
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

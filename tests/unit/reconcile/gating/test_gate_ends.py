@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     PoolKey,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -25,11 +25,11 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.pass_record import PassRecord
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import returning
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (

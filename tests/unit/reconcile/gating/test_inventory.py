@@ -17,7 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import (

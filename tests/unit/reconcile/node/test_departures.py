@@ -24,9 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     NodeKey,
     NodeRecordsKey,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fabric_looks import (
-    OTHERS,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.fabric_looks import OTHERS
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import (

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

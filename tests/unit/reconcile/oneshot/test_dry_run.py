@@ -17,12 +17,12 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Action
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
+    ControllerManager,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import forecast
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
-    ControllerManager,
-)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects

@@ -16,11 +16,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import PoolKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import difference, forecast
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import difference, forecast
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

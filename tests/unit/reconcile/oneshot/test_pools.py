@@ -13,11 +13,11 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NODES, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import fabric_looks
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import pools
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.pools import PoolRun
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import NotReady
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import fabric_looks
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -22,6 +22,9 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
+    ControllerManager,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import quiescence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.quiescence import (
     busy_with,
@@ -29,9 +32,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
     run_until_quiet,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
-    ControllerManager,
-)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -17,13 +17,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.event_record
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import wait_reason_result
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import wait_reason_result
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -27,17 +27,17 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import keys
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
+    controller_manager as engine_module,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import fabric_looks
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
+    leader_election as leadership_module,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import quiescence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import NotReady, Run
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import (
-    controller_manager as engine_module,
-)
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import fabric_looks
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import (
-    leader_election as leadership_module,
-)
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device

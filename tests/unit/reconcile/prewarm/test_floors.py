@@ -17,8 +17,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.planning.bar_room import BAR_ROOM
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.controller import FloorsController
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.floors import floor_shares, idle_shares
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.floors import floor_shares
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import PLACES
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.usage import idle_shares
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, row
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -16,8 +16,8 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.rescheduling.rescheduler import Rescheduler
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Threads
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Threads
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 POD = PodRef("default", "train", "pod-train")

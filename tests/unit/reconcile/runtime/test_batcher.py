@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.batcher import Batcher
+from ansible_collections.composable.infra.plugins.module_utils.runtime.batcher import Batcher
 
 
 class Clock:

@@ -34,14 +34,14 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import FinishRequest, WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey, PoolKey, Result
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import controller_manager as module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import fabric_looks
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import controller_manager as module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import fabric_looks
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Stopped
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
+from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Stopped
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of

@@ -26,12 +26,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, Step, Trouble
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey, PoolKey, RequestKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_mapping import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.event_mapping import (
     fabric_keys,
     is_further_step,
     keys_of,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -15,14 +15,14 @@ from ansible_collections.composable.infra.controller.ui.page import process_row
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
 from ansible_collections.composable.infra.plugins.module_utils.fabric.packed_devices import PackedDevices
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fabric_looks import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.fabric_looks import (
     OLD_SECONDS,
     SHORTEST_LOOK,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device

@@ -14,7 +14,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.freed_memory import (
     give_back,
     share_arena,
     spare_collections,

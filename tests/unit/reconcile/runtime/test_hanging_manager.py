@@ -13,12 +13,12 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Machine
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import machine_reader
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.machine_reader import MachineReader
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Threads
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import machine_reader
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.machine_reader import MachineReader
+from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Threads
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

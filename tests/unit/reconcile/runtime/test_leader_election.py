@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination import lease as lease_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.lease import Lease
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import leader_election
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import leader_election
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 from ansible_collections.composable.infra.tests.unit.kube.coordination.fake_leases import FakeLeases
 
 COMPONENTS = ["operator", "publisher", "scaler"]

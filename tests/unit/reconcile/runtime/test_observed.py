@@ -16,11 +16,11 @@ from ansible_collections.composable.infra.controller.metrics import PrometheusMe
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, PoolKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import GAUGES, READ_COUNTERS
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, T4, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -11,11 +11,11 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey, Result
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import progress as module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.progress import Progress
+from ansible_collections.composable.infra.plugins.module_utils.runtime import progress as module
+from ansible_collections.composable.infra.plugins.module_utils.runtime.progress import Progress
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
 

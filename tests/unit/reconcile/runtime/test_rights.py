@@ -14,10 +14,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     NODES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import ROLES, EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
 from ansible_collections.composable.infra.tests.unit.planning.builders import rows
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of

@@ -12,11 +12,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import (
-    Stopped,
-    Threads,
-    run_all,
-)
+from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Stopped, Threads, run_all
 
 
 def test_work_is_done_without_being_waited_for() -> None:

@@ -23,10 +23,10 @@ from ansible_collections.composable.infra.plugins.module_utils.node import evide
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import scheduling_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, Key, NodeKey, PoolKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_mapping import keys_of
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.event_mapping import keys_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects

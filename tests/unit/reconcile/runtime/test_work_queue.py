@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import (
+from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import (
     BACKGROUND_TURN,
     ECHO_SECONDS,
     MOST_REPLACED,

@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.sna
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import (

@@ -25,8 +25,8 @@ from ...kube.coordination.agent_leases import AGENT_LABELS
 from ...kube.watch.reflector import Reflector
 from ...kube.watch.store import Store
 from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER
-from .cluster_state import ClusterState
-from .node_hands import AGENT
+from ..state.cluster_state import ClusterState
+from ..state.node_hands import AGENT
 
 Json = dict[str, t.Any]
 OnChange = Callable[[str, ApiResource, Json, "Json | None"], None]

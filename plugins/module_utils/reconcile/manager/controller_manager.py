@@ -39,6 +39,10 @@ from ...planning.device_info import DIRECT
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER, NodePolicy
 from ...planning.node.supply import DELETING
+from ...runtime.progress import Progress
+from ...runtime.threads import Stopped, Threads
+from ...runtime.tracing import Tracer
+from ...runtime.work_queue import WorkQueue
 from ..config import ROLES, EngineConfig
 from ..gating.controller import GatingController
 from ..keys import (
@@ -63,25 +67,21 @@ from ..node.request_controller import RequestController
 from ..pool.controller import PoolController, pool_keys
 from ..prewarm.controller import FloorsController, concerns_floors
 from ..rescheduling.rescheduler import Rescheduler
+from ..runtime.event_reporter import EventReporter
+from ..runtime.fence import Fence
+from ..runtime.hops import Hops
+from ..runtime.metrics import Metrics, NoMetrics
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..state.node_hands import ELSEWHERE, NodeHands
-from ..state.watches import OnChange, Watches
-from ..state.writer import Writer
 from ..timelines.recorder import TimelineRecorder
 from ..timelines.timeline import Timeline
 from ..timelines.waits_keeper import WaitsKeeper
+from ..writers.writer import Writer
 from .event_mapping import is_further_step, keys_of
-from .event_reporter import EventReporter
 from .fabric_looks import FabricLooks
-from .fence import Fence
 from .freed_memory import give_back, spare_collections
-from .hops import Hops
-from .metrics import Metrics, NoMetrics
-from .progress import Progress
-from .threads import Stopped, Threads
-from .tracing import Tracer
-from .work_queue import WorkQueue
+from .watches import OnChange, Watches
 
 RUNNING = "Running"
 # Subjects of problems of the process.

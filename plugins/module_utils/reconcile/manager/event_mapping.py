@@ -9,8 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
-from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, SLICES, ApiResource
-from ...kube.objects import claims, cohdi, slices
+from ...kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+    NODES,
+    SLICES,
+    ApiResource,
+)
+from ...kube.objects import claims, cohdi, nodes, slices
 from ...planning.settings import Settings
 from ..keys import Key, NodeKey, PoolKey, RequestKey
 from ..pool import controller as pools
@@ -21,7 +28,7 @@ from ..state.cluster_state import ClusterState, Json
 def keys_of(kind: ApiResource, new: Json, old: Json | None, settings: Settings) -> Iterator[Key]:
     """Yield the keys for a changed object. An object that moved also affects its old place."""
     if kind == NODES:
-        if old is None or node_facts(new) != node_facts(old):
+        if old is None or nodes.node_facts(new) != nodes.node_facts(old):
             yield NodeKey(new["metadata"]["name"])
         return
     if kind == COMPOSABILITY_REQUESTS and old is not None and _is_as_wanted(new, old):
@@ -88,13 +95,6 @@ def _slice_keys(item: Json, settings: Settings) -> Iterator[Key]:
         yield NodeKey(name)
     elif of_pool := settings.of_pool(slices.pool(item)):
         yield PoolKey(of_pool[0].cdi_model_name, of_pool[1])
-
-
-def node_facts(node: Json) -> tuple[object, ...]:
-    """Return the parts of a Node that affect plans. Heartbeats do not."""
-    spec = node.get("spec") or {}
-    return (spec.get("providerID"), node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"),
-            (node.get("status") or {}).get("allocatable"))
 
 
 def fabric_keys(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[Key]:

@@ -13,7 +13,13 @@ import time
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, PODS
+from ...kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+    NODES,
+    PODS,
+)
 from ...kube.client.verbs import Client
 from ...kube.errors import AlreadyExists, Conflict, NotFound
 from ...kube.objects import claims, cohdi, device_users, pods
@@ -23,14 +29,21 @@ from ...kube.objects.ready import with_ready
 from ...kube.objects.taints import DeviceTaints
 from ...kube.times import format_micro_time, format_time
 from ...kube.watch.keys import key_of
-from ...planning.actions import CreateResource, LabelNode, MarkClaim, SetPoolDevice, SetSize, Touch
+from ...planning.actions import (
+    CreateResource,
+    LabelNode,
+    MarkClaim,
+    SetPoolDevice,
+    SetSize,
+    Touch,
+)
 from ...planning.node.compose import ATTACHING
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import PodRef
-from ..pool.writer import PoolWriter
+from ..state import adapters
+from ..state.cluster_state import ClusterState, DeviceKey, Json
 from ..timelines.timeline import ANNOTATION, Timeline, dump, of_resource
-from . import adapters
-from .cluster_state import ClusterState, DeviceKey, Json
+from .pools import PoolWriter
 
 # Annotations. None removes an annotation.
 Notes: t.TypeAlias = Mapping[str, str | None]

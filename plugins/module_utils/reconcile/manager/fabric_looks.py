@@ -16,9 +16,9 @@ from ...fabric.errors import FabricError, Unavailable
 from ...fabric.packed_devices import packed
 from ...kube.objects import cohdi
 from ..keys import Key, NodeKey
+from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
 from .event_mapping import fabric_keys
-from .event_reporter import EventReporter
 
 # Shortest pause between two polls, and longest pause after a device returned, both in seconds. A
 # poll that takes longer extends the latter.

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from ...kube.objects import cohdi, slices
 from ...planning.prewarm import Floor
 from ..pool.controller import pool_keys
+from ..runtime.metrics import CONTROLLERS
 from ..state.cluster_state import ClusterState
 from .controller_manager import ControllerManager
-from .metrics import CONTROLLERS
 
 Values: t.TypeAlias = "float | t.Mapping[str, float]"
 

@@ -15,13 +15,13 @@ import time
 import typing as t
 from collections.abc import Iterable
 
-from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from ...kube.client.verbs import Client
-from ...kube.errors import ApiError, NotFound
-from ...kube.objects import cohdi
-from ...kube.objects.autoscaling import RETURN_IDLE, read_return_idle, return_idle_text
-from ...planning.settings import Settings
-from ..whatif.room.plan import Move, Plan
+from ....kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from ....kube.client.verbs import Client
+from ....kube.errors import ApiError, NotFound
+from ....kube.objects import cohdi
+from ....kube.objects.autoscaling import RETURN_IDLE, read_return_idle, return_idle_text
+from ....planning.settings import Settings
+from .plan import Move, Plan
 
 LOOK_SECONDS: t.Final = 0.5
 

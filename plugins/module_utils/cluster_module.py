@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What modules and plugins for the API server need: its options, and its client."""
+"""Options and client of the API server, for the modules and plugins that need it."""
 
 from __future__ import annotations
 

@@ -39,13 +39,10 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.freed_memory import (
-    share_arena,
-    spare_collections,
-)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
+from ansible_collections.composable.infra.plugins.module_utils.runtime.garbage import spare_collections
 
 log = logging.getLogger("composable.infra")
 RESYNC_SECONDS = 60.0
@@ -77,7 +74,6 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped. Return the exit status."""
     args = parser().parse_args(argv)
-    share_arena()
     return outcome(args, run)
 
 

@@ -41,9 +41,8 @@ class Device:
 class Machine:
     """A machine of the tenant with its composable devices.
 
-    ``fabric`` is None if the machine is on no fabric. ``devices`` is a tuple, or packed
-    (``packed_devices.py``). ``power`` is On, Off, PoweringOn, PoweringOff or Paused, or None if the
-    manager does not report it.
+    ``fabric`` is None if the machine is on no fabric. ``power`` is On, Off, PoweringOn, PoweringOff
+    or Paused, or None if the manager does not report it.
     """
 
     uid: str

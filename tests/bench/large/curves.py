@@ -45,11 +45,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.freed_memory import (
-    give_back,
-    share_arena,
-    spare_collections,
-)
+from ansible_collections.composable.infra.plugins.module_utils.runtime.garbage import spare_collections
 from ansible_collections.composable.infra.tests.bench.large import objects
 from ansible_collections.composable.infra.tests.bench.large.api_server import running
 from ansible_collections.composable.infra.tests.bench.process import peak_rss, rss
@@ -129,7 +125,6 @@ def cpu() -> Iterator[Spent]:
 
 def measure(nodes: int, url: str) -> dict[str, t.Any]:
     """Return all figures of one size, in seconds of CPU and MiB."""
-    share_arena()  # as the controller does at its start
     found: dict[str, t.Any] = {"nodes": nodes, "devices": nodes * objects.GPUS, "empty_mib": rss(os.getpid())}
     with cpu() as spent:
         made = engine(url, nodes)
@@ -156,7 +151,6 @@ def measure(nodes: int, url: str) -> dict[str, t.Any]:
         recorded.work()
     for _round in range(2):  # as the controller does after each round of reading ahead
         made.state.age()
-        give_back()
     found |= {"look_seconds": spent.seconds, "worked_mib": rss(os.getpid())}
     made.stop(0.1)
     return found

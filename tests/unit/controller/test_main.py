@@ -255,7 +255,6 @@ def controller(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> Callable[.
     monkeypatch.setattr(module, "RESYNC_SECONDS", 0.001)
     monkeypatch.setattr(module, "spare_collections", lambda: FakeEngine.made[-1].log.append("spare"))
     # It is for a process that has no other threads yet.
-    monkeypatch.setattr(module, "share_arena", lambda: FakeLeadership.log.append("one arena"))
     return lambda *argv: main(["--config", str(config_file), "--listen", "127.0.0.1:0", *argv])
 
 
@@ -273,7 +272,7 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     assert log == ["watch", "read ahead", "relist", "spare", "work", "gates open in composable-infra",
                    "gates closed", "replies", "stop"]
     assert engine.log[-4:] == ["gates closed", "replies", "waits", "stop"]
-    assert FakeLeadership.log == ["one arena", "composable-infra: operator, publisher, scaler", "left"]
+    assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
 
 
 def test_engine_has_the_limit_of_the_configuration(controller: Callable[..., int], config_file: Path,
@@ -316,7 +315,7 @@ def test_only_some_roles(controller: Callable[..., int], monkeypatch: pytest.Mon
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller("--only", "scaler", "--only", "publisher") == 0
     assert FakeEngine.made[0].roles == {"scaler", "publisher"}
-    assert FakeLeadership.log[:2] == ["one arena", "composable-infra: publisher, scaler"]
+    assert FakeLeadership.log[:1] == ["composable-infra: publisher, scaler"]
 
 
 def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],

@@ -5,8 +5,7 @@
 few others.
 
 A decoded object costs ten to fifty times as much. A separate coder for each kind would need every
-new field. Deflate with a dictionary (RFC 1950) finds by itself what objects have in common. Only
-the digits of UUIDs, which are half a byte each, need their own code.
+new field. Deflate with a dictionary (RFC 1950) finds by itself what objects have in common.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import threading
 import typing as t
 import zlib
 
-from ...net.uuids import lengthened, shortened
 from .parts import Trimmed
 
 _WINDOW: t.Final = 1 << 14
@@ -50,7 +48,6 @@ class Packer:
         """Return the object as bytes. Raise ValueError or TypeError if it is not JSON."""
         text = _encode(obj).encode("ascii")
         obj.length = len(text)
-        text = shortened(text)
         with self._lock:
             number, coder = len(self._dictionaries) - 1, self._coder.copy()
             packed: bytes = bytes((number,)) + coder.compress(text) + coder.flush()
@@ -59,7 +56,7 @@ class Packer:
 
     def unpack(self, packed: bytes) -> Trimmed:
         """Return the object."""
-        text = lengthened(self._decoders[packed[0]].copy().decompress(packed[1:]))
+        text = self._decoders[packed[0]].copy().decompress(packed[1:])
         obj = Trimmed(_decode(text.decode())[0])
         obj.length = len(text)
         return obj

@@ -50,8 +50,7 @@ class Store:
     Objects are raw JSON and must not change once they are here. ``metadata.managedFields`` is
     dropped. ``indexers``: for each index a function that returns the keys under which ``by`` finds
     an object. The same object always has the same keys. If an indexer raises, that object is
-    missing in its index. An index of a ``ByHash`` keeps only hashes, so ``keys`` does not work for
-    it. ``trim``: returns the part of an object that is kept (client-go's transform), at least name,
+    missing in its index. ``trim``: returns the part of an object that is kept (client-go's transform), at least name,
     namespace, UID and resourceVersion. If it raises, the whole object is kept. Trimmed objects are
     packed (``packed.py``). All callers get the same dict as long as it is referenced.
     """
@@ -269,14 +268,12 @@ class Store:
             return next((self._objects[each] for each in self._keys(index, key)), None)
 
     def has(self, index: str, key: Hashable) -> bool:
-        """Return whether ``by`` finds an object. Nothing is decoded, so an index by hash compares
-        only hashes.
-        """
+        """Return whether ``by`` finds an object. Nothing is decoded."""
         with self._lock:
             return bool(self._indexes[index].at(key))
 
     def keys(self, index: str) -> tuple[Hashable, ...]:
-        """Return the keys for which ``by`` finds objects. Raise TypeError for an index by hash."""
+        """Return the keys for which ``by`` finds objects."""
         with self._lock:
             return self._indexes[index].places()
 
@@ -353,11 +350,7 @@ class Store:
             del self._tombstones[next(iter(self._tombstones))]
 
     def _keys(self, index: str, place: Hashable) -> Collection[Key]:
-        found = self._indexes[index]
-        keys = found.at(place)
-        if not found.by_hash:
-            return keys
-        return [key for key in keys if place in found.indexer(self._objects[key])]
+        return self._indexes[index].at(place)
 
     def _places(self, obj: Object, *, said: bool = False) -> Iterator[tuple[Index, Hashable]]:
         """Yield (index, key) of an object. ``said``: do not log its problems again."""

@@ -11,6 +11,7 @@ time.
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from ...kube.watch.parts import shared
 from ...planning.node.compose import ONLINE
 from ...planning.scheduling.snapshot import NodeFacts
 from ..state.cluster_state import ClusterState, Json
-from .node_labels import LabelNames
 
 Read = Callable[[ClusterState, Json], NodeFacts]
 Sources = tuple[t.Any, ...]
@@ -50,7 +50,6 @@ class KnownNodes:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
-        self._names = LabelNames()
 
     def facts(self, state: ClusterState, read: Read) -> dict[str, NodeFacts]:
         """Return the facts of all nodes by name. Call ``read`` for nodes that changed."""
@@ -70,7 +69,7 @@ class KnownNodes:
         """Return the entry of a node, made or refreshed if needed, or None if the node is gone."""
         if known is None or known.node is not node:
             raw = state.nodes.get(name)
-            known = _Known(node, _thin(raw, self._names), nodes.machine(raw)) if raw else None
+            known = _Known(node, _thin(raw), nodes.machine(raw)) if raw else None
         if known:
             self._known[name] = known
         return known
@@ -94,10 +93,10 @@ def _busy(state: ClusterState) -> set[str]:
     return {*state.tainted, *state.operations.names(), *state.holds.names()}
 
 
-def _thin(node: Json, names: LabelNames) -> Json:
+def _thin(node: Json) -> Json:
     """Return a Node that shares equal parts with other Nodes in memory."""
-    labels = node["metadata"].get("labels") or {}
-    meta = {**node["metadata"], **({"labels": names.labels(labels)} if labels else {})}
+    labels = {sys.intern(name): sys.intern(value) for name, value in (node["metadata"].get("labels") or {}).items()}
+    meta = {**node["metadata"], **({"labels": labels} if labels else {})}
     return {**node, "metadata": meta, **({"status": shared(node["status"])} if "status" in node else {})}
 
 

@@ -39,6 +39,7 @@ from ...planning.device_info import DIRECT
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER, NodePolicy
 from ...planning.node.supply import DELETING
+from ...runtime.garbage import spare_collections
 from ...runtime.progress import Progress
 from ...runtime.threads import Stopped, Threads
 from ...runtime.tracing import Tracer
@@ -80,7 +81,6 @@ from ..timelines.waits_keeper import WaitsKeeper
 from ..writers.writer import Writer
 from .event_mapping import is_further_step, keys_of
 from .fabric_looks import FabricLooks
-from .freed_memory import give_back, spare_collections
 from .watches import OnChange, Watches
 
 RUNNING = "Running"
@@ -190,14 +190,15 @@ class ControllerManager:
 
         Otherwise a collection could scan them during a plan.
         """
-        tidy: Callable[[], object] = spare_collections
+        spared = False
         while not self.stopping.wait(RETRY_SECONDS):
             if self.ready():
                 try:
                     self._read_round()
                     self.state.age()
-                    tidy()
-                    tidy = give_back
+                    if not spared:
+                        spare_collections()
+                        spared = True
                     self.reporter.once("read-ahead", "")
                 except Exception as error:  # a plan would report the same error
                     self.reporter.once("read-ahead", f"{type(error).__name__}: {error}")

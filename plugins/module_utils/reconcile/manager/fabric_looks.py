@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ...fabric.api import FabricManager, FabricSnapshot, Machine
 from ...fabric.errors import FabricError, Unavailable
-from ...fabric.packed_devices import packed
 from ...kube.objects import cohdi
 from ..keys import Key, NodeKey
 from ..runtime.event_reporter import EventReporter
@@ -153,6 +152,6 @@ def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapsh
     """Reuse the values of unchanged machines, so that later comparisons are by identity."""
     before, machines = old.machines if old else {}, {}
     for uid, each in new.machines.items():
-        machine, known = packed(each), before.get(uid)
-        machines[uid] = known if known == machine else machine
+        known = before.get(uid)
+        machines[uid] = known if known == each else each
     return dataclasses.replace(new, machines=machines)

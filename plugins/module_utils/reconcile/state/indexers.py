@@ -9,7 +9,6 @@ import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, slices
-from ...kube.watch.index import ByHash
 from ...planning.node.demand import PREPARING
 from . import adapters
 
@@ -143,16 +142,16 @@ def _claim_uids(claim: Json) -> Iterable[Hashable]:
     return {claim["metadata"]["uid"], claims.identity(claim)}
 
 
-CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": ByHash(claims.device_keys), "pool": _pools,
-                            "uid": ByHash(_claim_uids), "allocated from": _allocated_from,
-                            "unallocated": ByHash(_unallocated), "pool device": _allocated_pool_devices,
+CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools,
+                            "uid": _claim_uids, "allocated from": _allocated_from,
+                            "unallocated": _unallocated, "pool device": _allocated_pool_devices,
                             "preparing": _preparing}
 SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "driver": _slice_driver}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
-RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": ByHash(_device_uid),
+RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid,
                                "held": _held_for, "pool device": _pool_device,
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting,
                                "unattached": _unattached}
-PODS: t.Final[Indexes] = {"uid": ByHash(_uid), "node": _pod_node, "gated": _gated,
+PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
                           "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting}

@@ -6,22 +6,18 @@
 from __future__ import annotations
 
 import random
-import sys
 import tracemalloc
 import typing as t
-import uuid
 from collections.abc import Callable, Hashable, Iterable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.index import ByHash, Index
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.index import Index
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.keys import Key
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 
 Object = dict[str, t.Any]
 MANY = 40
-# Two places with one hash, in every process.
-TWINS = (-1, -2)
 
 
 def places(obj: Object) -> Iterable[Hashable]:
@@ -40,9 +36,9 @@ def names(found: Iterable[Object]) -> list[str]:
     return [each["metadata"]["name"] for each in found]
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "by hash"])
-def index(request: pytest.FixtureRequest) -> Index:
-    return Index(ByHash(places) if request.param else places)
+@pytest.fixture
+def index() -> Index:
+    return Index(places)
 
 
 class TestKeysOfAPlace:
@@ -102,12 +98,6 @@ class TestPlaces:
         index.discard("a", key(1))
         assert set(index.places()) == {("driver", "pool"), 5.0}
 
-    def test_hashes_do_not_tell_them(self) -> None:
-        with pytest.raises(TypeError, match="by hash"):
-            Index(ByHash(places)).places()
-        with pytest.raises(TypeError, match="by hash"):
-            Store({"place": ByHash(places)}).keys("place")
-
     def test_the_name_of_a_node_is_in_memory_once(self) -> None:
         first, second = Index(places), Index(places)
         for index in (first, second):
@@ -118,35 +108,8 @@ class TestPlaces:
         assert t.cast("tuple[str, str]", pair)[1] is t.cast("tuple[str, str]", same_pair)[1] is name
 
 
-class TestPlacesWithOneHash:
-    """Which is found by its hash and is at another place is not given."""
-
-    def test_the_hashes_are_alike(self) -> None:
-        assert hash(TWINS[0]) == hash(TWINS[1])
-
-    def test_each_is_found_at_its_own(self) -> None:
-        store = Store({"place": ByHash(places)})
-        store.upsert(obj("a", TWINS[0]))
-        store.upsert(obj("b", TWINS[1]))
-        for name, place in zip("ab", TWINS, strict=True):
-            assert names(store.by("place", place)) == [name]
-            assert names(store.each_by("place", place)) == [name]
-            assert names([t.cast(Object, store.first("place", place))]) == [name]
-            assert store.count("place", place) == len(store.handles("place", place)) == 1
-
-    def test_one_that_leaves_takes_the_other_along_nowhere(self) -> None:
-        store = Store({"place": ByHash(places)})
-        store.upsert(obj("a", TWINS[0]))
-        store.upsert(obj("b", TWINS[1]))
-        store.upsert(obj("a", "elsewhere", 2))
-        assert store.by("place", TWINS[0]) == []
-        assert names(store.by("place", TWINS[1])) == ["b"]
-        assert names(store.by("place", "elsewhere")) == ["a"]
-
-
-@pytest.mark.parametrize("indexer", [places, ByHash(places)], ids=["plain", "by hash"])
-def test_whether_a_place_has_something(indexer: Callable[[Object], Iterable[Hashable]]) -> None:
-    store = Store({"place": indexer})
+def test_whether_a_place_has_something() -> None:
+    store = Store({"place": places})
     assert not store.has("place", "a")
     store.upsert(obj("x", "a"))
     assert store.has("place", "a")
@@ -163,13 +126,6 @@ def taken(indexer: Callable[[Object], Iterable[Hashable]], found: list[tuple[Has
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return size / len(found)
-
-
-def test_a_uuid_takes_less_than_its_text() -> None:
-    chance = random.Random(1)
-    found: list[tuple[Hashable, Key]] = [(str(uuid.UUID(int=chance.getrandbits(128))), key(n)) for n in range(10_000)]
-    text = sys.getsizeof(found[0][0])
-    assert taken(ByHash(places), found) + 30 < taken(places, found) + text  # the index has the text then
 
 
 def test_the_few_keys_of_a_place_take_little() -> None:

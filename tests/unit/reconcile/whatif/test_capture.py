@@ -10,14 +10,12 @@ import json
 import stat
 import typing as t
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine, Size
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
-from ansible_collections.composable.infra.plugins.module_utils.fabric.packed_devices import PackedDevices, packed
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import EVENTS, SECRETS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
@@ -140,14 +138,6 @@ def test_round_trip() -> None:
     capture = Capture(7.0, {"device_info": rows()}, "fm", 180.0, "agent", {"node-0": True},
                       {"pods": (held_pods.pod("train"),)}, FABRIC)
     assert of_document(json.loads(json.dumps(as_document(capture))), "x") == capture
-
-
-def test_a_file_says_the_same_of_packed_devices() -> None:
-    devices = (device("d1", machine="m"), device("d2", machine="m"))
-    whole = FabricSnapshot({"m": Machine("m", "node-0", 1, devices)}, {}, 5.0)
-    small = replace(whole, machines={uid: packed(machine) for uid, machine in whole.machines.items()})
-    assert isinstance(small.machines["m"].devices, PackedDevices)
-    assert as_document(replace(EMPTY, fabric=small)) == as_document(replace(EMPTY, fabric=whole))
 
 
 def test_a_capture_of_before_boxes_were_told_is_read() -> None:

@@ -25,6 +25,9 @@ from ansible_collections.composable.infra.controller.program import Ending, add_
 from ansible_collections.composable.infra.controller.serving_tls import add_tls_options, serving_certificate
 from ansible_collections.composable.infra.controller.tracing.settings import add_trace_options
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
+from ansible_collections.composable.infra.controller.ui.insight.insight import Insight
+from ansible_collections.composable.infra.controller.ui.insight.metrics import InsightMetrics
+from ansible_collections.composable.infra.controller.ui.insight.start import history_of
 from ansible_collections.composable.infra.controller.ui.page import READ_ONLY, UiMetrics, add_ui_option, page
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
@@ -99,8 +102,10 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     ending = Ending(stop)
     leadership = LeaderElection(client, config.lease_namespace, sorted(roles), ending.give_way)
     access = Access(client)
-    ui = page(engine, access, REFUSALS, leadership.leaders) if args.ui == READ_ONLY else None
+    history = history_of(engine, metrics)
+    ui = page(engine, access, REFUSALS, leadership.leaders, Insight(history)) if args.ui == READ_ONLY else None
     metrics.registry.register(UiMetrics(ui))
+    metrics.registry.register(InsightMetrics(lambda: history.now))
     try:
         health = HealthServer(args.listen, engine, metrics, partial(status, engine), access, certificate, ui)
     except BadConfig:
@@ -110,11 +115,13 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         raise
     try:
         health.start()
+        history.start()
         log.info("listening on %s", health.url)
         if ui:
             log.info("the page is at %s/ui/", health.url)
         serve(engine, leadership, stop, client)
     finally:
+        history.stop()
         health.stop()
         engine.stop()
         leadership.leave()

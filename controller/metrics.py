@@ -73,6 +73,11 @@ class PrometheusMetrics:
         if name in self._deprecated:
             self._deprecated[name].observe(seconds)
 
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of the counter ``name`` over all series with these labels."""
+        return sum(sample.value for family in self._counters[name].collect() for sample in family.samples
+                   if sample.name == PREFIX + name and labels.items() <= sample.labels.items())
+
     def ask(self, observed: Callable[[], Observed]) -> None:
         """Register ``observed``, which is called once at each scrape.
 

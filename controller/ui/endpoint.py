@@ -22,6 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 from ansible_collections.composable.infra.controller.access import FORBIDDEN, OK, UNAUTHORIZED, UNAVAILABLE, Access
 from ansible_collections.composable.infra.controller.ui.bundle import SECURITY, StaticFile, bundle
 from ansible_collections.composable.infra.controller.ui.docs_pages import DocsPages
+from ansible_collections.composable.infra.controller.ui.insight.insight import Insight, Told
+from ansible_collections.composable.infra.controller.ui.insight.span import BadQuery
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
@@ -76,11 +78,13 @@ class Ui:
     """Answer requests for paths below ``ROOT``.
 
     ``refusals``: sentences by status. ``what_if``: answers questions, None if it is not served.
+    ``insight``: history and usage, None if they are not served.
     """
 
     def __init__(self, view: View, stories: Stories, access: Access, refusals: Mapping[int, str],
-                 what_if: WhatIf | None = None) -> None:
+                 what_if: WhatIf | None = None, insight: Insight | None = None) -> None:
         self._what_if = what_if
+        self._insight: Mapping[str, Callable[[Scope, Mapping[str, str]], Told]] = insight.answers if insight else {}
         self._view, self._stories, self._access, self._refusals = view, stories, access, refusals
         self._files, self._docs = bundle(), DocsPages()
         self.broadcaster = Broadcaster(view)
@@ -110,7 +114,7 @@ class Ui:
         if (found := self._files.get(name) or self._docs.get(name)) is not None:
             return _file(found, request.headers.get("If-None-Match") or "")
         answers = {SNAPSHOT: self._snapshot, CHANGES: self._changes, STORY: self._story, WAITS: self._waits,
-                   WHAT_IF: self._ask}
+                   WHAT_IF: self._ask, **dict.fromkeys(self._insight, self._tell)}
         if name not in answers:
             return _said(404, f"{asked.path} is not served; the page is {ROOT}")
         query = {key: values[0] for key, values in parse_qs(asked.query).items()}
@@ -146,6 +150,14 @@ class Ui:
     def _waits(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         return _json(compact(self._stories.waits(scope)), request)
 
+    def _tell(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        name = urlsplit(request.path).path.removeprefix(ROOT)
+        try:
+            told = self._insight[name](scope, query)
+        except BadQuery as error:
+            return _said(400, str(error))
+        return _packed(told.text, request, told.headers)
+
     def _ask(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         if self._what_if is None:
             return _said(404, NO_WHAT_IF)
@@ -174,7 +186,11 @@ def _file(found: StaticFile, known: str) -> Answer:
 
 
 def _json(text: str, request: Request) -> Answer:
-    data, headers = text.encode(), {"Content-Type": "application/json", "Cache-Control": "no-store", **SECURITY}
+    return _packed(text, request, {"Content-Type": "application/json"})
+
+
+def _packed(text: str, request: Request, more: Mapping[str, str]) -> Answer:
+    data, headers = text.encode(), {"Cache-Control": "no-store", **SECURITY, **more}
     if "gzip" in (request.headers.get("Accept-Encoding") or "") and len(data) > 1000:
         packer = zlib.compressobj(1, zlib.DEFLATED, 31)
         data = packer.compress(data) + packer.flush()

@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.build import documentation, version
 from ansible_collections.composable.infra.controller.ui.docs_pages import address
 from ansible_collections.composable.infra.controller.ui.endpoint import Ui
+from ansible_collections.composable.infra.controller.ui.insight.insight import Insight
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
@@ -45,17 +46,17 @@ def add_ui_option(it: argparse.ArgumentParser) -> None:
 
 
 def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
-         leaders: Callable[[], Sequence[str]]) -> Ui:
+         leaders: Callable[[], Sequence[str]], insight: Insight | None = None) -> Ui:
     """Return the page of an engine, which from now on gets each watched change.
 
-    ``leaders``: returns the identities of the leading processes.
+    ``leaders``: returns the identities of the leading processes. ``insight``: history and usage.
     """
     sources = Sources(engine.state, Paced(partial(as_planned, engine)),
                       partial(process_row, engine, leaders, version(), address(documentation())))
     view = View(sources)
     engine.listeners.append(view.object_changed)
     stories = Stories(engine.state, engine.timelines, engine.waits.known)
-    return Ui(view, stories, access, refusals, what_if_of(engine.state, engine.config))
+    return Ui(view, stories, access, refusals, what_if_of(engine.state, engine.config), insight)
 
 
 def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]], build: str,

@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows
 
@@ -141,6 +142,9 @@ class FakeKeeper:
     def keep(self) -> None:
         self.log.append(self.kept)
 
+    def known(self) -> dict[str, float]:
+        return {}
+
 
 class FakeEngine:
     """Notes what is done with it."""
@@ -153,6 +157,7 @@ class FakeEngine:
         self.watches = FakeWatches(self.log)
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
         self.tracer, self.waits = tracer, FakeKeeper(self.log, "waits")
+        self.state = ClusterState(config.settings)
         self.made.append(self)
 
     def watch(self) -> None:
@@ -187,6 +192,9 @@ class FakeEngine:
 
     def ready(self) -> bool:
         return True
+
+    def wait_reasons(self) -> list[str]:
+        return []
 
 
 class FakeLeadership:

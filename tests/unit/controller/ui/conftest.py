@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from ansible_collections.composable.infra.controller.ui.insight.device_states import DeviceStates
+from ansible_collections.composable.infra.controller.ui.insight.history import History
+from ansible_collections.composable.infra.controller.ui.insight.history import Sources as HistorySources
+from ansible_collections.composable.infra.controller.ui.insight.insight import Insight
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
@@ -37,6 +41,11 @@ class Looked:
         self.recorder = TimelineRecorder(counted=self.waits.count)
         self.view = View(Sources(self.bench.state, lambda: dict(self.reasons), lambda: self.process))
         self.stories = Stories(self.bench.state, self.recorder, self.waits.known)
+
+    def insight(self) -> Insight:
+        """History and usage of the bench."""
+        states = DeviceStates(self.bench.state, lambda seconds: None)
+        return Insight(History(HistorySources(lambda: True, states.read, lambda: 0, lambda: (0, 0), self.waits.known)))
 
     def put(self, *raws: objects.Json) -> None:
         """The watches have seen these."""

@@ -69,7 +69,7 @@ def reviews() -> Reviews:
 def server(looked: Looked, reviews: Reviews, monkeypatch: pytest.MonkeyPatch) -> Iterator[HealthServer]:
     """The endpoints with the page. Clients count as coming from elsewhere when they name the host so."""
     access = Access(t.cast(Client, reviews))
-    ui = Ui(looked.view, looked.stories, access, REFUSALS, asking(ECHO))
+    ui = Ui(looked.view, looked.stories, access, REFUSALS, asking(ECHO), looked.insight())
     made = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, ui)
     made.start()
     yield made
@@ -110,7 +110,7 @@ def test_way_to_the_page_is_relative_so_that_a_prefix_before_it_stays(server: He
 
 
 @pytest.mark.parametrize("path", ["/ui/", "/ui/main.js", "/ui/snapshot", "/ui/story?key=node/node-0", "/ui/waits",
-                                  "/ui/changes", "/ui/nothing", "/ui/what-if"])
+                                  "/ui/changes", "/ui/nothing", "/ui/what-if", "/ui/history", "/ui/history?span=1y"])
 def test_every_answer_tells_browsers_what_they_may_do(server: HealthServer, path: str) -> None:
     headers = get(server, path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -150,7 +150,7 @@ def test_loopback_is_named_so(server: HealthServer, host: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ui/snapshot", "/ui/changes", "/ui/story?key=node/node-0", "/ui/waits",
-                                  "/ui/snapshot?namespace=mine", "/ui/what-if?change=hold&seconds=5"])
+                                  "/ui/snapshot?namespace=mine", "/ui/history", "/ui/what-if?change=hold&seconds=5"])
 def test_name_from_elsewhere_that_leads_to_loopback_needs_a_token(server: HealthServer, path: str) -> None:
     answer = get(server, path, **ELSEWHERE)
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -192,6 +192,21 @@ def test_namespace_that_is_none(server: HealthServer, namespace: str) -> None:
     answer = get(server, f"/ui/snapshot?namespace={namespace}")
     assert answer.status == 400
     assert "must be the name of a namespace" in answer.read().decode()
+
+
+def test_history_is_that_of_the_asked_span(server: HealthServer) -> None:
+    found = json.loads(get(server, "/ui/history?span=7d").read())
+    assert (found["source"], found["span"], found["step_s"]) == ("memory", "7d", 3600.0)
+    answer = get(server, "/ui/history?span=1y")
+    assert (answer.status, answer.read()) == (
+        400, b"span: '1y' is not usable: must be one of 1h, 24h, 7d, 30d\n")
+
+
+def test_history_is_shown_to_a_tenant_for_its_namespace_only(server: HealthServer) -> None:
+    tenant = {**ELSEWHERE, TOKEN_HEADER: "tenant"}
+    assert get(server, "/ui/history", **tenant).status == 403
+    assert get(server, "/ui/history?namespace=rival", **tenant).status == 403
+    assert get(server, "/ui/history?namespace=mine", **tenant).status == 200
 
 
 def test_changes_come_over_the_same_connection(server: HealthServer, looked: Looked) -> None:

@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.controller.tracing.settings import add
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.controller.ui.insight.insight import Insight
 from ansible_collections.composable.infra.controller.ui.insight.metrics import InsightMetrics
-from ansible_collections.composable.infra.controller.ui.insight.start import history_of
+from ansible_collections.composable.infra.controller.ui.insight.start import history_of, usage_of
 from ansible_collections.composable.infra.controller.ui.page import READ_ONLY, UiMetrics, add_ui_option, page
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
@@ -103,9 +103,10 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     leadership = LeaderElection(client, config.lease_namespace, sorted(roles), ending.give_way)
     access = Access(client)
     history = history_of(engine, metrics)
-    ui = page(engine, access, REFUSALS, leadership.leaders, Insight(history)) if args.ui == READ_ONLY else None
+    insight = Insight(history, usage_of(engine))
+    ui = page(engine, access, REFUSALS, leadership.leaders, insight) if args.ui == READ_ONLY else None
     metrics.registry.register(UiMetrics(ui))
-    metrics.registry.register(InsightMetrics(lambda: history.now))
+    metrics.registry.register(InsightMetrics(lambda: history.now, engine.usage.known))
     try:
         health = HealthServer(args.listen, engine, metrics, partial(status, engine), access, certificate, ui)
     except BadConfig:
@@ -144,6 +145,7 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
     engine.fence.require(lambda: leadership.held)
     engine.watch()
     engine.read_ahead()
+    engine.account()
     if leadership.lead(stop):
         log.info("leading as %s", ", ".join(sorted(engine.roles)))
         engine.watches.relist()
@@ -173,6 +175,7 @@ def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client)
     if engine.fence.open:
         engine.await_replies(REPLY_SECONDS)
         engine.waits.keep()
+        engine.usage.keep()
 
 
 def _all_read(stop: threading.Event, engine: ControllerManager) -> bool:

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.controller.autoscaler.measurements imp
 from ansible_collections.composable.infra.controller.autoscaler.measurements import PREFIX as AUTOSCALER_PREFIX
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.build import BUILD_INFO, HELP
+from ansible_collections.composable.infra.controller.ui.insight.metrics import COUNTERS as INSIGHT_COUNTERS
 from ansible_collections.composable.infra.controller.ui.insight.metrics import GAUGES as INSIGHT_GAUGES
 from ansible_collections.composable.infra.controller.ui.page import UiMetrics
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
@@ -36,7 +37,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "metrics.md"
 BEGIN, END = "<!-- {0}: written by tools/metrics_page.py -->", "<!-- end of {0} -->"
 CONFIGURED = {"manager": "`fabric.manager` of the configuration", "model": "the models of `device_info`",
-              "fabric": "the numbers of the fabrics"}
+              "fabric": "the numbers of the fabrics",
+              "namespace": "namespaces with usage, `(other)`, and empty for none; 200 an hour at most",
+              "label": "values of the label `usage_label` of pods"}
 LONG = {tuple(CONTROLLERS["controller"]): "a controller of the engine", tuple(HOPS): "see below",
         tuple(WATCHES["resource"]): "the kinds that are watched"}
 HEAD = ["| Metric | Type | What | Labels |", "|---|---|---|---|"]
@@ -45,7 +48,8 @@ HEAD = ["| Metric | Type | What | Labels |", "|---|---|---|---|"]
 def controllers() -> list[str]:
     """Return the table of the controllers' metrics."""
     tables: tuple[tuple[str, Mapping[str, Metric]], ...] = (
-        ("gauge", {**GAUGES, **INSIGHT_GAUGES}), ("counter", {**COUNTERS, **READ_COUNTERS}), ("histogram", HISTOGRAMS))
+        ("gauge", {**GAUGES, **INSIGHT_GAUGES}),
+        ("counter", {**COUNTERS, **READ_COUNTERS, **INSIGHT_COUNTERS}), ("histogram", HISTOGRAMS))
     lines = [f"| `{PREFIX}{name}` | {kind} | {metric.help} | {_labels(metric)} |"
              for kind, table in tables for name, metric in sorted(table.items())]
     page = [_row(family) for family in UiMetrics(None).collect()]

@@ -228,6 +228,22 @@ options:
           - Requests that a controller sends to the API server at once after a pause, at most. From 1 to 100000.
         type: int
         default: 1600
+      usage_label:
+        description:
+          - Key of a label of pods by which the usage of GPUs is summed, besides namespace and model, such as V(team).
+            By default usage is not summed by a label.
+        type: str
+        default: ""
+      usage_rates:
+        description:
+          - Price of one hour of a device, a mapping of C(cdi-model-name) to a number from 0 to 1000000. Without a rate,
+            a model has no cost.
+        type: dict
+        default: {}
+      usage_currency:
+        description: Currency of O(config.usage_rates), such as V(EUR). At most 16 letters.
+        type: str
+        default: ""
       label_prefix:
         description: Domain of the labels and annotations of nodes that name fabric and machine. CoHDI's is the default.
         type: str

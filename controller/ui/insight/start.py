@@ -1,13 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The history of an engine."""
+"""History and usage of an engine."""
 
 from __future__ import annotations
 
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.controller.ui.insight.device_states import DeviceStates
 from ansible_collections.composable.infra.controller.ui.insight.history import History, Sources
+from ansible_collections.composable.infra.controller.ui.insight.usage import UsageAnswers
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import Rates
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
@@ -22,3 +24,10 @@ def history_of(engine: ControllerManager, metrics: PrometheusMetrics) -> History
 
     return History(Sources(engine.ready, DeviceStates(engine.state).read, lambda: len(engine.wait_reasons()), attempts,
                            engine.waits.known, engine.state.clock))
+
+
+def usage_of(engine: ControllerManager) -> UsageAnswers:
+    """Return the answers about the usage that an engine counts."""
+    config, usage = engine.config, engine.usage
+    return UsageAnswers(usage.known, lambda: usage.problem, Rates(config.usage_rates, config.usage_currency),
+                        config.usage_label)

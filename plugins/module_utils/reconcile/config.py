@@ -16,6 +16,7 @@ from ..fabric.config import FabricConfig
 from ..fabric.connect import connect
 from ..fabric.errors import BadConfiguration
 from ..planning.settings import DNS_LABEL, BadSetting, Settings
+from .accounting import settings as usage
 from .state.node_hands import AGENT, NODE_HANDS
 
 try:
@@ -29,7 +30,7 @@ ROLES = ("publisher", "scaler", "operator")
 # Keys with their lowest and highest number. ``EngineConfig`` has the defaults.
 _NUMBERS = {"scan_interval": (0.1, 86400), "kube_api_qps": (1, 100000)}
 _COUNTS = {"workers": 64, "parallel_attaches": 1024, "kube_api_burst": 100000}
-ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, "lease_namespace", "node_hands"})
+ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, *usage.KEYS, "lease_namespace", "node_hands"})
 
 
 class BadConfig(Exception):
@@ -44,7 +45,9 @@ class EngineConfig:
     ``scan_interval`` is the number of seconds between two polls of the CDI Manager. ``node_hands``
     says which program runs node operations: the node agent (``agent``), playbooks over SSH
     (``ssh``), or none (``none``). ``kube_api_qps`` and ``kube_api_burst`` limit the requests of a
-    controller to the API server, per second and at once after a pause. ``planning`` has the keys
+    controller to the API server, per second and at once after a pause. ``usage_label`` is the key of
+    a label of pods by which usage is summed, ``usage_rates`` the price of an hour by model in
+    ``usage_currency``. ``planning`` has the keys
     from which ``settings`` were made.
     """
 
@@ -57,6 +60,9 @@ class EngineConfig:
     node_hands: str = AGENT
     kube_api_qps: float = 800.0
     kube_api_burst: int = 1600
+    usage_label: str = ""
+    usage_rates: Mapping[str, float] = field(default_factory=dict)
+    usage_currency: str = ""
     source: str = "config"
     planning: Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -127,6 +133,7 @@ def _mapping(value: object, name: str) -> dict[str, t.Any]:
 
 def _engine(data: Mapping[str, t.Any], settings: Settings) -> dict[str, t.Any]:
     found = {key: data[key] for key in ENGINE_KEYS if key in data}
+    found |= usage.checked(data, [model.cdi_model_name for model in settings.models])
     for key in (each for each in _NUMBERS if each in found):
         value, (low, high) = found[key], _NUMBERS[key]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:

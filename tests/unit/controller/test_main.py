@@ -157,7 +157,7 @@ class FakeEngine:
         self.watches = FakeWatches(self.log)
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
         self.tracer, self.waits = tracer, FakeKeeper(self.log, "waits")
-        self.state = ClusterState(config.settings)
+        self.state, self.usage = ClusterState(config.settings), FakeKeeper(self.log, "usage")
         self.made.append(self)
 
     def watch(self) -> None:
@@ -165,6 +165,9 @@ class FakeEngine:
 
     def read_ahead(self) -> None:
         self.log.append("read ahead")
+
+    def account(self) -> None:
+        self.log.append("account")
 
     def work(self) -> None:
         self.log.append("work")
@@ -276,10 +279,10 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     assert controller() == 0
     (engine,) = FakeEngine.made
     # How often everything was looked at meanwhile depends on the machine.
-    log = [what for what in engine.log if what not in ("all", "keep", "waits")]
-    assert log == ["watch", "read ahead", "relist", "spare", "work", "gates open in composable-infra",
+    log = [what for what in engine.log if what not in ("all", "keep", "waits", "usage")]
+    assert log == ["watch", "read ahead", "account", "relist", "spare", "work", "gates open in composable-infra",
                    "gates closed", "replies", "stop"]
-    assert engine.log[-4:] == ["gates closed", "replies", "waits", "stop"]
+    assert engine.log[-5:] == ["gates closed", "replies", "waits", "usage", "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
 
 
@@ -298,13 +301,13 @@ def test_lost_lease(controller: Callable[..., int], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(lambda lose: lose()))
     assert controller() == 3
     assert FakeEngine.made[0].log[-1] == "stop"
-    assert "waits" not in FakeEngine.made[0].log, "who does not lead any more writes nothing"
+    assert not {"waits", "usage"} & {*FakeEngine.made[0].log}, "who does not lead any more writes nothing"
 
 
 def test_never_led(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLeadership, "wins", False)
     assert controller() == 0
-    assert FakeEngine.made[0].log == ["watch", "read ahead", "stop"]
+    assert FakeEngine.made[0].log == ["watch", "read ahead", "account", "stop"]
 
 
 def test_everything_is_looked_at_from_time_to_time(controller: Callable[..., int],
@@ -331,8 +334,8 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller("--only", "operator") == 0
     # a resync may come before the signal
-    did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep", "waits")]
-    assert did == ["watch", "read ahead", "relist", "spare", "work", "replies", "stop"]
+    did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep", "waits", "usage")]
+    assert did == ["watch", "read ahead", "account", "relist", "spare", "work", "replies", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(
@@ -343,7 +346,7 @@ def test_refused_lease_is_one_sentence_and_all_is_stopped(
 
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(refuse))
     assert controller() == 2
-    assert FakeEngine.made[0].log == ["watch", "read ahead", "stop"]
+    assert FakeEngine.made[0].log == ["watch", "read ahead", "account", "stop"]
     assert FakeLeadership.log[-1] == "left"
     assert "leases may not be created" in capsys.readouterr().err
 

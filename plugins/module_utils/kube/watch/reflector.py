@@ -121,6 +121,12 @@ class Reflector:
         return not self.alive
 
     @property
+    def version(self) -> str:
+        """Return the resourceVersion up to which all changes are in the store, empty before the
+        first list."""
+        return self._version
+
+    @property
     def alive(self) -> bool:
         """Return whether the thread runs."""
         return self._thread.is_alive()

@@ -93,6 +93,10 @@ class Watches:
         """Return whether every list has been read."""
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
+    def version(self, resource: ApiResource) -> str:
+        """Return the resourceVersion up to which a kind is known, empty if it is not known."""
+        return next((each.version for each in self.reflectors if each.resource == resource), "")
+
     def problems(self) -> list[str]:
         """Return the current problems of the watches, each once."""
         return list(dict.fromkeys(said for reflector in self.reflectors if (said := reflector.last_error)))

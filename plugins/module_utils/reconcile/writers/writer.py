@@ -49,15 +49,38 @@ from .pools import PoolWriter
 Notes: t.TypeAlias = Mapping[str, str | None]
 
 
+class DeviceUses(t.Protocol):
+    """Counts how long claims have devices."""
+
+    def notes(self, resource: str) -> Notes:
+        """Return annotations of a ComposableResource about its claims of now."""
+
+    def settle(self, resource: str) -> None:
+        """Store what is counted before a ComposableResource is deleted."""
+
+
+class NoUses:
+    """Counts nothing."""
+
+    def notes(self, resource: str) -> Notes:
+        """Return no annotations."""
+        return {}
+
+    def settle(self, resource: str) -> None:
+        """Do nothing."""
+
+
 class Writer:
     """Writes for one engine. Methods raise the errors of the kube layer unless they say otherwise.
 
-    Times that other processes compare are the API server's. ``changes`` counts changes of pools,
-    sizes, resources, labels and conditions, but not summaries and nominations.
+    ``uses`` counts how long claims have devices. Times that other processes compare are the API
+    server's. ``changes`` counts changes of pools, sizes, resources, labels and conditions, but not
+    summaries and nominations.
     """
 
     def __init__(self, client: Client, state: ClusterState) -> None:
         self.client, self.state = client, state
+        self.uses: DeviceUses = NoUses()
         self._changes = 0
         # False after a CRD dropped the conditions, like that of CoHDI, which has none.
         self._conditions = True
@@ -110,7 +133,8 @@ class Writer:
         now = format_micro_time(self.client.server_time())
         self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
                                          self.state.settings.label(cohdi.LAST_USED): now,
-                                         **({CLAIM: ClaimRef.of(user).note} if user else {}), **(notes or {})})
+                                         **({CLAIM: ClaimRef.of(user).note} if user else {}), **(notes or {}),
+                                         **self.uses.notes(action.resource)})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
         """Record that a device is about to be requested from the CDI Manager."""
@@ -307,6 +331,7 @@ class Writer:
 
     def finish(self, name: str) -> None:
         """Remove our finalizer from a deleted ComposableResource."""
+        self.uses.settle(name)
         self.taints.remove(name)
         self.state.tainted.pop(name, None)
         self._finalize(COMPOSABLE_RESOURCES, name, self.state.resources)

@@ -14,13 +14,17 @@ from ansible_collections.composable.infra.controller.ui.insight.device_states im
 from ansible_collections.composable.infra.controller.ui.insight.history import History
 from ansible_collections.composable.infra.controller.ui.insight.history import Sources as HistorySources
 from ansible_collections.composable.infra.controller.ui.insight.insight import Insight
+from ansible_collections.composable.infra.controller.ui.insight.usage import UsageAnswers
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import Rates
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Stored
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.waits_keeper import WaitsKeeper
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
 
@@ -35,6 +39,7 @@ class Looked:
     bench: Bench
     reasons: dict[str, WaitReason] = field(default_factory=dict)
     process: ProcessRow = PROCESS
+    stored: Stored = field(default_factory=Stored)
 
     def __post_init__(self) -> None:
         self.waits = WaitsKeeper(self.bench.api.client, "composable-infra", lambda said: None, enabled=False)
@@ -45,7 +50,8 @@ class Looked:
     def insight(self) -> Insight:
         """History and usage of the bench."""
         states = DeviceStates(self.bench.state, lambda seconds: None)
-        return Insight(History(HistorySources(lambda: True, states.read, lambda: 0, lambda: (0, 0), self.waits.known)))
+        return Insight(History(HistorySources(lambda: True, states.read, lambda: 0, lambda: (0, 0), self.waits.known)),
+                       UsageAnswers(lambda: self.stored, lambda: "node-0 is down", Rates({A100: 2.0}, "EUR"), "team"))
 
     def put(self, *raws: objects.Json) -> None:
         """The watches have seen these."""

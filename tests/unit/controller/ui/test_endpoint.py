@@ -25,6 +25,7 @@ from ansible_collections.composable.infra.controller.ui.bundle import FOLDER, KI
 from ansible_collections.composable.infra.controller.ui.endpoint import PAGE_HEADER, TOKEN_HEADER, Ui
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Place, Stored, Sum
 from ansible_collections.composable.infra.tests.unit.controller.health_support import (
     FakeEngine,
 )
@@ -110,7 +111,8 @@ def test_way_to_the_page_is_relative_so_that_a_prefix_before_it_stays(server: He
 
 
 @pytest.mark.parametrize("path", ["/ui/", "/ui/main.js", "/ui/snapshot", "/ui/story?key=node/node-0", "/ui/waits",
-                                  "/ui/changes", "/ui/nothing", "/ui/what-if", "/ui/history", "/ui/history?span=1y"])
+                                  "/ui/changes", "/ui/nothing", "/ui/what-if", "/ui/history",
+                                  "/ui/history?span=1y", "/ui/usage"])
 def test_every_answer_tells_browsers_what_they_may_do(server: HealthServer, path: str) -> None:
     headers = get(server, path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -150,7 +152,8 @@ def test_loopback_is_named_so(server: HealthServer, host: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ui/snapshot", "/ui/changes", "/ui/story?key=node/node-0", "/ui/waits",
-                                  "/ui/snapshot?namespace=mine", "/ui/history", "/ui/what-if?change=hold&seconds=5"])
+                                  "/ui/snapshot?namespace=mine", "/ui/history", "/ui/usage",
+                                  "/ui/what-if?change=hold&seconds=5"])
 def test_name_from_elsewhere_that_leads_to_loopback_needs_a_token(server: HealthServer, path: str) -> None:
     answer = get(server, path, **ELSEWHERE)
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -207,6 +210,26 @@ def test_history_is_shown_to_a_tenant_for_its_namespace_only(server: HealthServe
     assert get(server, "/ui/history", **tenant).status == 403
     assert get(server, "/ui/history?namespace=rival", **tenant).status == 403
     assert get(server, "/ui/history?namespace=mine", **tenant).status == 200
+
+
+def test_usage_is_shown_to_a_tenant_for_its_namespace_only(server: HealthServer, looked: Looked) -> None:
+    hour = 500_000 * 3600
+    looked.stored = Stored({Place(hour, 3600, name, "a100", ""): Sum(3600.0) for name in ("mine", "rival")},
+                           float(hour), hour + 3600.0)
+    tenant = {**ELSEWHERE, TOKEN_HEADER: "tenant"}
+    assert get(server, "/ui/usage", **tenant).status == 403
+    assert get(server, "/ui/usage?namespace=rival", **tenant).status == 403
+    answer = json.loads(get(server, "/ui/usage?namespace=mine", **tenant).read())
+    assert [row["namespace"] for row in answer["rows"]] == ["mine"]
+    assert answer["totals"][0]["gpu_hours"] == 2.0
+
+
+def test_usage_as_csv_is_a_file(server: HealthServer) -> None:
+    answer = get(server, "/ui/usage?format=csv")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="usage.csv"'
+    assert answer.read().decode().strip() == "namespace,model,label,gpu_hours,idle_gpu_hours,cost,currency,attaches"
+    assert get(server, "/ui/usage?by=pod").status == 400
 
 
 def test_changes_come_over_the_same_connection(server: HealthServer, looked: Looked) -> None:

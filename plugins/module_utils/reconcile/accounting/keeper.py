@@ -1,0 +1,178 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep the sums of usage in a ConfigMap of the controllers' namespace.
+
+The stored sums count all time up to one moment. A write adds the time since then and moves the
+moment, both at once. So a write that is lost or repeated changes nothing, and no list of counted
+claims is needed. The ConfigMap is deployed empty (deploy/rbac/scaler.yaml).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import typing as t
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from urllib.parse import urlencode
+
+from ...kube.api_resources import CLAIMS, CONFIG_MAPS
+from ...kube.client.verbs import Client
+from ...kube.errors import ApiError
+from ...kube.objects import claims
+from ...kube.times import parse_time
+from .ledger import Ledger
+from .moments import RELEASED, Moments
+from .sums import OtherVersion, Place, Stored, Sum, of_text, together
+from .uses import Use
+
+NAME: t.Final = "composable-infra-usage"
+FIELD: t.Final = "usage"
+LOOK_SECONDS: t.Final = 60.0
+MOST_ASKED: t.Final = 20
+"""Claims that a new process asks the API server for, because they ended while no process ran."""
+
+
+class UsageKeeper:
+    """Keeper of the sums. Thread-safe.
+
+    ``version`` returns the resourceVersion up to which this process knows the claims. ``told`` is
+    called with the problem of the ConfigMap, or with an empty string. Nothing here raises. Without
+    ``enabled``, send no requests.
+    """
+
+    def __init__(self, client: Client, namespace: str, ledger: Ledger, moments: Moments,
+                 version: Callable[[], str], told: Callable[[str], object], *, enabled: bool,
+                 clock: Callable[[], float]) -> None:
+        self._client, self._namespace, self._ledger, self._moments = client, namespace, ledger, moments
+        self._claims_version, self._told, self._enabled, self._clock = version, told, enabled, clock
+        self._name, self._asking = secrets.token_hex(4), threading.Lock()
+        self._stored, self._version, self._looked, self._began = Stored(), "", 0.0, 0.0
+        self.problem = ""
+
+    def begin(self) -> None:
+        """Read the stored sums, and find the ends of claims that no process saw. Then take part."""
+        if self._enabled:
+            with self._asking:
+                self._look()
+            lost = [use for _number, use in zip(range(MOST_ASKED), self._ledger.open_uses(), strict=False)]
+            for use in lost if self._stored.claims else ():
+                if when := self._release_of(use):
+                    self._moments.note(RELEASED, use.uid, when)
+        self._began = self._clock()
+        self._ledger.update()
+
+    def update(self) -> None:
+        """Read the nodes that changed, and at times what another process has stored."""
+        self._look_if_due()
+        self._ledger.update()
+
+    def _release_of(self, use: Use) -> float:
+        """Return when a claim lost its device, by the API server's memory of changes. Return 0.0 if
+        it has forgotten them.
+
+        Times of managed fields are whole seconds, rounded down, so half a second is added.
+        """
+        query = {"watch": "1", "resourceVersion": self._stored.claims, "timeoutSeconds": "1",
+                 "fieldSelector": f"metadata.name={use.name}"}
+        try:
+            lines = self._client.text(f"{CLAIMS.path(namespace=use.namespace)}?{urlencode(query)}").splitlines()
+            events = [json.loads(line) for line in lines]
+        except (ApiError, ValueError):
+            return 0.0
+        for event in events:
+            obj = event.get("object") or {}
+            meta = obj.get("metadata") or {}
+            if meta.get("uid") == use.uid and (event.get("type") == "DELETED" or not claims.results(obj)):
+                times = [parse_time(each.get("time")) for each in meta.get("managedFields") or ()]
+                last = max((*times, parse_time(meta.get("deletionTimestamp"))))
+                return last + 0.5 if last else 0.0
+        return 0.0
+
+    def notes(self, resource: str) -> Mapping[str, str | None]:
+        """Return the annotation of a ComposableResource about its claims of now."""
+        return self._ledger.notes(resource) if self._began else {}
+
+    def known(self) -> Stored:
+        """Return all sums up to now: the stored ones and those of this process since then."""
+        self._look_if_due()
+        now, stored = self._clock(), self._stored
+        return replace(stored, table=self._up_to(stored, now), since=stored.since or self._began, until=now,
+                       uncertain=stored.uncertain + self._ledger.uncertain)
+
+    def _up_to(self, stored: Stored, now: float) -> dict[Place, Sum]:
+        since = stored.until or self._began
+        return together([stored.table, self._ledger.between(since, now)], now) if since else {}
+
+    def keep(self) -> None:
+        """Add the time since the last write to the stored sums. Only the leader calls this."""
+        if self._enabled and self._began:
+            with self._asking:
+                if self._look():
+                    self._ledger.update()
+                    self._send()
+
+    def settle(self, resource: str) -> None:
+        """Store the sums before a ComposableResource with a device is deleted, whose annotation is
+        lost then. One write counts all devices that have left by then."""
+        ended = self._ledger.ended_at(resource) if self._enabled and self._began else 0.0
+        if ended > self._ledger.until:
+            with self._asking:
+                if ended > self._ledger.until and self._look():
+                    self._send()
+
+    def _look_if_due(self) -> None:
+        """Read the ConfigMap if the last try is older than LOOK_SECONDS and no other thread reads
+        it."""
+        if self._enabled and self._clock() >= self._looked + LOOK_SECONDS and self._asking.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._asking.release()
+
+    def _look(self) -> bool:
+        """Read the ConfigMap. Return False if that failed."""
+        self._looked = self._clock()
+        try:
+            raw = self._client.get(CONFIG_MAPS, NAME, self._namespace)
+            found = of_text(str((raw.get("data") or {}).get(FIELD) or ""))
+        except ApiError as error:
+            self._say(f"the sums of usage are not read from ConfigMap {self._namespace}/{NAME}: {error}")
+            return False
+        except OtherVersion as error:
+            self._say(f"the sums of usage in ConfigMap {self._namespace}/{NAME} are of another release: {error}, "
+                      "so they are neither read nor overwritten")
+            return False
+        except ValueError as error:
+            self._say(f"the sums of usage begin again, ConfigMap {self._namespace}/{NAME} is damaged: {error}")
+            found = Stored()
+        else:
+            self._say("")
+        self._stored, self._version = found, raw["metadata"]["resourceVersion"]
+        self._ledger.settled(found.until)
+        return True
+
+    def _send(self) -> None:
+        """Write with the resource version of the last read, so that no other sums are lost."""
+        claims_version, now = self._claims_version(), self._clock()
+        stored = self._stored
+        new = Stored(self._up_to(stored, now), stored.since or self._began, now, self._name, claims_version,
+                     stored.uncertain + self._ledger.uncertain)
+        body = {"metadata": {"resourceVersion": self._version}, "data": {FIELD: new.text()}}
+        try:
+            answer = self._client.merge_patch(CONFIG_MAPS, NAME, body, self._namespace)
+        except ApiError as error:
+            self._say(f"the sums of usage are not stored in ConfigMap {self._namespace}/{NAME}: {error}")
+            return
+        self._stored, self._version = new, answer["metadata"]["resourceVersion"]
+        self._ledger.uncertain = 0.0
+        self._ledger.settled(now)
+        self._say("")
+
+    def _say(self, problem: str) -> None:
+        self.problem = problem
+        self._told(problem)
+
+

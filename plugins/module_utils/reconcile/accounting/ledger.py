@@ -1,0 +1,251 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which claim has which device since when, in the memory of a process.
+
+Every process keeps it, also one that stands by, so that a new leader knows the ends that it has
+seen. Only nodes with changed objects are read again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from ...kube.objects import claims, cohdi, slices
+from ...kube.objects.claim_ref import read_claim
+from ...kube.times import parse_time
+from ...kube.watch.store import Changes
+from ..state.cluster_state import ClusterState
+from .moments import ALLOCATED, ATTACHED, DETACHED, RELEASED, Moments
+from .sums import HOUR, Place, Rows, Sum, together
+from .uses import ANNOTATION, Attachment, Use, of_resource
+
+Json = dict[str, t.Any]
+SLICE_SECONDS: t.Final = 0.02
+# Key for an allocated claim without a node in its allocation.
+_ANYWHERE: t.Final = ""
+
+
+class Ledger:
+    """The attached devices and their claims. Thread-safe.
+
+    ``until``: up to when the stored sums count, in seconds since the epoch. ``uncertain``: seconds that
+    claims may have had devices longer than counted here. ``pause``: called with the seconds of work
+    since the last pause, so that other threads go on.
+    """
+
+    def __init__(self, state: ClusterState, moments: Moments, clock: Callable[[], float],
+                 pause: Callable[[float], object] = time.sleep) -> None:
+        self._state, self._moments, self._clock, self._pause = state, moments, clock, pause
+        self._lock = threading.RLock()
+        self._nodes: dict[str, dict[str, Attachment]] = {}
+        self._gone: list[Attachment] = []
+        self._late: Rows = {}
+        self._changes: list[Changes] = []
+        self._active = False
+        self.until = self.uncertain = 0.0
+
+    def update(self) -> None:
+        """Read the nodes that changed since the last call."""
+        began = time.monotonic()
+        for node in self._changed():
+            self.read(node)
+            worked = time.monotonic() - began
+            if worked >= SLICE_SECONDS:
+                self._pause(worked)
+                began = time.monotonic()
+
+    def _changed(self) -> set[str]:
+        state = self._state
+        with self._lock:
+            self._active = True
+            self._changes = self._changes or [
+                state.resources.follow(lambda raw: (raw["spec"]["target_node"],)),
+                state.slices.follow(lambda raw: (slices.node(raw),)),
+                state.claims.follow(_nodes_of)]
+            found = {name for each in self._changes for name in each.take()}
+            if _ANYWHERE in found:
+                found |= {*state.resources.keys("node"), *self._nodes}
+            return {str(name) for name in found if name}
+
+    def read(self, node: str) -> None:
+        """Read the devices of a node and their claims."""
+        with self._lock:
+            now, users = self._clock(), self._state.users(node)
+            resources = {str(raw["metadata"]["name"]): raw for raw in self._state.resources.by("node", node)}
+            known = self._nodes.setdefault(sys.intern(node), {})
+            for name, raw in resources.items():
+                known[name] = self._read(name, raw, known.get(name), users.get(name), now)
+            for name in known.keys() - resources.keys():
+                old = known.pop(name)
+                new = old if old.ended or not old.attached else self._ended(name, old, now)
+                self._note_late(old, new)
+                self._gone.append(new)
+            if not known:
+                del self._nodes[node]
+
+    def _read(self, name: str, raw: Json, old: Attachment | None, user: Json | None, now: float) -> Attachment:
+        """Return a ComposableResource as it is now. ``old``: as it was, None if it was not known."""
+        device, known = _device(raw), old or self._remembered(name, raw, user, now)
+        if old and not device and not old.ended:
+            known = self._ended(name, old, now)
+        elif device and known.ended:
+            self._gone.append(known)
+            old, known = None, Attachment(known.model)
+        if device and not known.attached:
+            known = replace(known, attached=self._moments.of(ATTACHED, name) or now, meant=_meant(raw))
+        known = self._with_user(known, str(raw["spec"]["target_node"]), user, now)
+        self._note_late(old, known)
+        return known
+
+    def _remembered(self, name: str, raw: Json, user: Json | None, now: float) -> Attachment:
+        """Return what an earlier process wrote, when this process sees a ComposableResource first.
+
+        Without a note, the time of the request stands for that of the attach. It is earlier, so a
+        counted attach is not counted again.
+        """
+        made = Attachment(sys.intern(str(raw["spec"]["model"])))
+        seen, noted = self._moments.of(ATTACHED, name), of_resource(raw)
+        if seen or (noted is None and not _device(raw)):
+            return made
+        if noted is None:
+            asked = cohdi.read_intent(raw)[1] or parse_time(raw["metadata"].get("creationTimestamp"))
+            return replace(made, attached=asked or now, meant=_meant(raw))
+        known = replace(noted, model=made.model, meant=_meant(raw)).settled(self.until)
+        if (current := known.current) and not self._has(current, raw["spec"]["target_node"], user):
+            known = replace(known, uses=(*known.uses[:-1], self._lost(current, user, now)))
+        if not _device(raw):
+            last = max((use.ended for use in known.uses), default=0.0)
+            known = replace(known, ended=max(last, known.attached, min(now, self.until)))
+        return known
+
+    def _lost(self, use: Use, user: Json | None, now: float) -> Use:
+        """Return a use with the best known end, when no process saw the end."""
+        seen = self._moments.of(RELEASED, use.uid) or (claims.allocated_at(user) if user else 0.0)
+        if seen:
+            return use.end(min(seen, now))
+        ended = use.end(min(self.until, now))
+        self.uncertain += max(0.0, now - ended.ended)
+        return ended
+
+    def _ended(self, name: str, known: Attachment, now: float) -> Attachment:
+        """Return an attachment that has ended, and its use with it."""
+        if not known.attached:
+            return known
+        seen = self._moments.of(DETACHED, name)
+        when = seen if seen >= known.attached else now
+        uses = known.uses
+        if current := known.current:
+            released = self._moments.of(RELEASED, current.uid)
+            uses = (*uses[:-1], current.end(min(released or when, when)))
+        return replace(known, uses=uses, ended=when)
+
+    def _has(self, use: Use, node: str, user: Json | None) -> bool:
+        """Return whether a claim still has its device.
+
+        A slice may be gone for a moment, when the DRA plugin restarts. Then no claim is seen to use
+        the device. The use ends with the allocation only.
+        """
+        if user is not None:
+            return str(user["metadata"]["uid"]) == use.uid
+        claim = self._state.claims.first("uid", use.uid)
+        return claim is not None and claims.node(claim) == node and self._moments.of(RELEASED, use.uid) < use.began
+
+    def _with_user(self, known: Attachment, node: str, user: Json | None, now: float) -> Attachment:
+        current = known.current
+        if not known.attached or known.ended or (current and self._has(current, node, user)):
+            return known
+        new = self._used_by(known, user, now) if user else None
+        if current:
+            released = self._moments.of(RELEASED, current.uid)
+            ended = current.end(released if released >= current.began else new.began if new else now)
+            known = replace(known, uses=(*known.uses[:-1], ended))
+            new = replace(new, began=max(new.began, ended.ended)) if new else None
+        return replace(known, uses=(*known.uses, new)) if new else known
+
+    def _used_by(self, known: Attachment, user: Json, now: float) -> Use:
+        meta = user["metadata"]
+        seen = self._moments.of(ALLOCATED, meta["uid"]) or claims.allocated_at(user) or now
+        last = known.uses[-1].ended if known.uses and known.uses[-1].ended else 0.0
+        return Use(str(meta["uid"]), sys.intern(str(meta["namespace"])), str(meta["name"]),
+                   sys.intern(self._moments.label(user)), max(min(seen, now), known.attached, last))
+
+    def _note_late(self, old: Attachment | None, new: Attachment) -> None:
+        """Correct the stored sums by what they counted while a change was not known yet."""
+        if old is None or old is new or not self.until:
+            return
+        since = self.until - HOUR
+        wrong = [{place: row.times(-1)} for place, row in old.rows(since, self.until)]
+        right = [{place: row} for place, row in new.rows(since, self.until)]
+        change = {place: row for place, row in together([*wrong, *right], self.until).items()
+                  if abs(row.used) + abs(row.idle) > 1e-6 or row.attaches}
+        self._late = together([self._late, change], self.until)
+
+    def between(self, since: float, until: float) -> dict[Place, Sum]:
+        """Return the sums from ``since`` up to ``until``, in seconds since the epoch, with corrections of
+        the time before."""
+        with self._lock:
+            every = ({place: row} for each in self._all() for place, row in each.rows(since, until))
+            return together([self._late, *every], until)
+
+    def _all(self) -> Iterator[Attachment]:
+        for known in self._nodes.values():
+            yield from known.values()
+        yield from self._gone
+
+    def settled(self, until: float) -> None:
+        """Note up to when the stored sums count now. Forget what they have."""
+        with self._lock:
+            if until == self.until:
+                return
+            self.until, self._late = until, {}
+            self._gone = [each for each in self._gone if each.attached and each.ended > until]
+            for known in self._nodes.values():
+                known.update({name: each.settled(until) for name, each in known.items()})
+
+    def open_uses(self) -> Iterator[Use]:
+        """Yield the uses that ComposableResources note as open, of claims that do not have a device
+        any more. Call it before the first ``update``."""
+        for raw in self._state.resources.each():
+            noted = of_resource(raw)
+            claim = self._state.claims.first("uid", noted.current.uid) if noted and noted.current else None
+            if noted and noted.current and (claim is None or not claims.results(claim)):
+                yield noted.current
+
+    def notes(self, resource: str) -> Mapping[str, str | None]:
+        """Return the annotation of a ComposableResource with its claims of now."""
+        raw = self._state.resources.get(resource)
+        if raw is None or not self._active:
+            return {}
+        node = str(raw["spec"]["target_node"])
+        self.read(node)
+        known = self._nodes.get(node, {}).get(resource)
+        return {ANNOTATION: known.text()} if known and known.attached else {}
+
+    def ended_at(self, resource: str) -> float:
+        """Return when the last time of a leaving device ended, 0.0 if it is counted or unknown."""
+        raw = self._state.resources.get(resource)
+        if raw is None or not self._active:
+            return 0.0
+        node = str(raw["spec"]["target_node"])
+        self.read(node)
+        known = self._nodes.get(node, {}).get(resource)
+        return known.ended if known and known.ended > self.until else 0.0
+
+
+def _device(raw: Json) -> str:
+    return str((raw.get("status") or {}).get("cdi_device_id") or "")
+
+
+def _nodes_of(claim: Json) -> tuple[str, ...]:
+    return (claims.node(claim) or _ANYWHERE,) if claims.results(claim) else ()
+
+
+def _meant(raw: Json) -> str:
+    claim = read_claim(raw)
+    return sys.intern(claim.key.partition("/")[0]) if claim else ""

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When this process saw that something began or ended, noted on the threads of the watches.
+
+The ledger reads objects later, and takes the exact times from here.
+"""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, PODS, ApiResource
+from ...kube.objects import claims
+
+Json = dict[str, t.Any]
+MOST: t.Final = 20_000
+ALLOCATED, RELEASED, ATTACHED, DETACHED = "allocated", "released", "attached", "detached"
+
+
+class Moments:
+    """The last MOST times, and labels of pods. Thread-safe.
+
+    ``label``: the key of the pods' label that is kept, empty for none. ``clock``: seconds since the
+    epoch.
+    """
+
+    def __init__(self, label: str, clock: Callable[[], float]) -> None:
+        self._label, self._clock, self._lock = label, clock, threading.Lock()
+        self._known: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._labels: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+        """Note the times of a change. It runs on the thread of the watch."""
+        if resource == CLAIMS:
+            self._claim_changed(kind, obj, old)
+        elif resource == COMPOSABLE_RESOURCES:
+            device, before = _device(obj), _device(old or {})
+            if device and not before and old is not None:
+                self.note(ATTACHED, obj["metadata"]["name"], self._clock())
+            if (before and not device) or kind == "DELETED":
+                self.note(DETACHED, obj["metadata"]["name"], self._clock())
+        elif resource == PODS and self._label and (obj.get("spec") or {}).get("resourceClaims"):
+            self._note_label(obj)
+
+    def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
+        now, uid = self._clock(), str(claim["metadata"]["uid"])
+        devices = {*claims.device_keys(claim)} if kind != "DELETED" else set()
+        before = {*claims.device_keys(old)} if old else None
+        if devices and before is not None and devices != before:
+            self.note(ALLOCATED, uid, now)
+        if kind == "DELETED" or (before and devices != before):
+            self.note(RELEASED, uid, now)
+
+    def note(self, what: str, key: str, when: float) -> None:
+        """Note a time, in seconds since the epoch."""
+        with self._lock:
+            self._known[what, key] = when
+            self._known.move_to_end((what, key))
+            if len(self._known) > MOST:
+                self._known.popitem(last=False)
+
+    def of(self, what: str, key: str) -> float:
+        """Return a time, 0.0 if it is unknown."""
+        with self._lock:
+            return self._known.get((what, key), 0.0)
+
+    def _note_label(self, pod: Json) -> None:
+        meta = pod["metadata"]
+        value = str((meta.get("labels") or {}).get(self._label) or "")
+        with self._lock:
+            self._labels[meta["namespace"], meta["name"]] = value
+            self._labels.move_to_end((meta["namespace"], meta["name"]))
+            if len(self._labels) > MOST:
+                self._labels.popitem(last=False)
+
+    def label(self, claim: Json) -> str:
+        """Return the label of the first pod of a claim, empty if it has none."""
+        names = [str(pod["name"]) for pod in claims.consumers(claim)]
+        with self._lock:
+            return next((value for name in names
+                         if (value := self._labels.get((claim["metadata"]["namespace"], name)))), "")
+
+
+def _device(resource: Json) -> str:
+    return str((resource.get("status") or {}).get("cdi_device_id") or "")

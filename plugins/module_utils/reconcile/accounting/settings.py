@@ -1,0 +1,48 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check the settings of usage."""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+from collections.abc import Collection, Mapping
+
+from ...planning.device_info import DNS_SUBDOMAIN, BadSetting
+
+# Keys of labels as the API server allows them.
+_LABEL: t.Final = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?")
+_CURRENCY: t.Final = re.compile(r"\w{1,16}|[€$£¥]")
+MOST_RATE: t.Final = 1_000_000
+KEYS: t.Final = ("usage_label", "usage_rates", "usage_currency")
+
+
+def checked(data: Mapping[str, t.Any], models: Collection[str]) -> dict[str, t.Any]:
+    """Return the given settings of usage. ``models``: the models of device_info. Raise BadSetting."""
+    found = {key: data[key] for key in KEYS if key in data}
+    if "usage_label" in found:
+        _check_text("usage_label", found["usage_label"], _LABEL, "must be the key of a label")
+    if "usage_currency" in found:
+        _check_text("usage_currency", found["usage_currency"], _CURRENCY, "must be a name of at most 16 letters")
+    if "usage_rates" in found:
+        found["usage_rates"] = _rates(found["usage_rates"], models)
+    return found
+
+
+def _check_text(key: str, value: object, pattern: re.Pattern[str], allowed: str) -> None:
+    if not isinstance(value, str) or (value and not pattern.fullmatch(value)) or len(value) > 317:
+        raise BadSetting(key, value, allowed)
+
+
+def _rates(value: object, models: Collection[str]) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise BadSetting("usage_rates", value, "must be a mapping of models to the price of an hour")
+    for model, rate in value.items():
+        if model not in models:
+            raise BadSetting(f"usage_rates.{model}", rate, "no such model in device_info")
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not math.isfinite(rate) \
+                or not 0 <= rate <= MOST_RATE:
+            raise BadSetting(f"usage_rates.{model}", rate, f"must be a number from 0 to {MOST_RATE}")
+    return {str(model): float(rate) for model, rate in value.items()}

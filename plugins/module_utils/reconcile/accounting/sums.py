@@ -1,0 +1,151 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sums of GPU time by hour or day, namespace, model and label of the pod.
+
+The sums of the last HOURS hours are by hour, those of the last DAYS days by day (UTC). Older sums
+are one. A bucket has at most MOST_ROWS rows with names of their own, so the table is bounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import typing as t
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+HOUR: t.Final = 3600
+DAY: t.Final = 24 * HOUR
+HOURS: t.Final = 48
+DAYS: t.Final = 62
+VERSION: t.Final = 1
+MOST_ROWS: t.Final = 200
+"""Rows of a bucket that have a namespace and a label. Further ones are summed under OTHER."""
+OTHER: t.Final = "(other)"
+NOBODY: t.Final = ""
+"""Namespace of the time in which no claim has an attached device."""
+EVER: t.Final = 0
+"""Length of the bucket of all older sums."""
+
+
+class Place(t.NamedTuple):
+    """Key of a sum. ``begin`` is in seconds since the epoch, ``length`` in seconds."""
+
+    begin: int
+    length: int
+    namespace: str
+    model: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Seconds that claims had devices, seconds that devices were idle, and attached devices."""
+
+    used: float = 0.0
+    idle: float = 0.0
+    attaches: int = 0
+
+    def plus(self, other: Sum) -> Sum:
+        """Return the sum of both."""
+        return Sum(self.used + other.used, self.idle + other.idle, self.attaches + other.attaches)
+
+    def times(self, factor: int) -> Sum:
+        """Return each number times ``factor``."""
+        return Sum(self.used * factor, self.idle * factor, self.attaches * factor)
+
+
+Rows = Mapping[Place, Sum]
+
+
+def hours(began: float, ended: float) -> Iterator[tuple[int, float]]:
+    """Yield the hours from ``began`` to ``ended``, each with the seconds in it.
+
+    All times are in seconds since the epoch.
+    """
+    while began < ended:
+        hour = int(began // HOUR) * HOUR
+        until = min(ended, hour + HOUR)
+        yield hour, until - began
+        began = until
+
+
+def together(tables: Iterable[Rows], now: float) -> dict[Place, Sum]:
+    """Return the sum of all tables, with old hours as days and old days as one bucket."""
+    found: dict[Place, Sum] = {}
+    names: dict[tuple[int, int], int] = {}
+    for place, row in (each for table in tables for each in table.items()):
+        key = _bounded(_folded(place, now), found, names)
+        found[key] = found[key].plus(row) if key in found else row
+    return found
+
+
+def _folded(place: Place, now: float) -> Place:
+    if place.length == HOUR and place.begin < now - HOURS * HOUR:
+        place = place._replace(begin=place.begin // DAY * DAY, length=DAY)
+    if place.length == DAY and place.begin < now - DAYS * DAY:
+        place = place._replace(begin=0, length=EVER)
+    return place
+
+
+def _bounded(place: Place, found: Rows, names: dict[tuple[int, int], int]) -> Place:
+    bucket = (place.begin, place.length)
+    if place in found or place.namespace in (NOBODY, OTHER):
+        return place
+    if names.get(bucket, 0) >= MOST_ROWS:
+        return place._replace(namespace=OTHER, label="")
+    names[bucket] = names.get(bucket, 0) + 1
+    return place
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored table.
+
+    It counts all time from ``since`` up to ``until``, in seconds since the epoch, or 0.0 if nothing was
+    counted yet. ``writer`` is the process that wrote it. ``claims`` is the resourceVersion of the
+    claims at that time. ``uncertain``: seconds that claims may have had devices longer, because no
+    process saw the end.
+    """
+
+    table: Rows = field(default_factory=dict)
+    since: float = 0.0
+    until: float = 0.0
+    writer: str = ""
+    claims: str = ""
+    uncertain: float = 0.0
+
+    def text(self) -> str:
+        """Return the table as compressed JSON in base64."""
+        rows = [[*place, round(row.used, 3), round(row.idle, 3), row.attaches]
+                for place, row in sorted(self.table.items())]
+        told = {"version": VERSION, "since": self.since, "until": self.until, "writer": self.writer,
+                "claims": self.claims, "uncertain": round(self.uncertain, 3), "rows": rows}
+        return base64.b64encode(zlib.compress(json.dumps(told, separators=(",", ":")).encode(), 6)).decode()
+
+
+class OtherVersion(ValueError):
+    """The sums are of another release."""
+
+
+def of_text(text: str) -> Stored:
+    """Return the table in a text, or an empty one for an empty text.
+
+    Raise OtherVersion, or ValueError for a text that ``Stored.text`` did not write.
+    """
+    if not text:
+        return Stored()
+    try:
+        told = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+        if told["version"] != VERSION:
+            raise OtherVersion(f"their version is {told['version']!r}")
+        table = {Place(int(row[0]), int(row[1]), str(row[2]), str(row[3]), str(row[4])):
+                 Sum(float(row[5]), float(row[6]), int(row[7])) for row in told["rows"]}
+        return Stored(table, float(told["since"]), float(told["until"]), str(told["writer"]), str(told["claims"]),
+                      float(told["uncertain"]))
+    except OtherVersion:
+        raise
+    except (AttributeError, KeyError, TypeError, IndexError, ValueError, zlib.error) as error:
+        raise ValueError(f"it holds no sums of usage: {type(error).__name__}: {error}") from None

@@ -1,0 +1,398 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Usage is exact to the claim's allocation, over restarts, changes of the leader and lost writes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import typing as t
+import zlib
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    CONFIG_MAPS,
+    PODS,
+    SLICES,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotLeading, Unreachable
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.keeper import NAME
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Sum
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.uses import ANNOTATION
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.accounting.accounting_support import (
+    NAMESPACE,
+    NOW,
+    Process,
+    World,
+    by_namespace,
+)
+
+
+@pytest.fixture
+def world() -> World:
+    """A cluster without devices."""
+    return World()
+
+
+def attached(world: World, *devices: str) -> None:
+    """Devices come to the node a second later."""
+    world.now += 1
+    for device in devices:
+        world.device(f"r-{device}", "")
+        world.device(f"r-{device}", device)
+    world.show(*devices)
+
+
+def test_used_and_idle_time_are_all_of_the_attached_time(world: World) -> None:
+    process = world.process()
+    attached(world, "a")
+    world.now += 10
+    world.claim("train", "gpu-0")
+    process.keeper.update()
+    world.now += 100
+    world.remove(CLAIMS, "train", "default")
+    world.now += 7
+    assert process.sums() == {"": Sum(idle=17.0, attaches=1), "default": Sum(used=100.0)}
+
+
+def test_times_are_those_of_the_events_not_those_of_the_reading(world: World) -> None:
+    process = world.process()
+    attached(world, "a")
+    world.claim("one", "gpu-0")
+    process.keeper.update()
+    world.now += 10
+    world.remove(CLAIMS, "one", "default")
+    world.now += 0.5
+    world.claim("two", namespace="other")
+    world.claim("two", "gpu-0", namespace="other")
+    world.now += 0.4
+    assert process.sums() == {"default": Sum(used=10.0), "": Sum(idle=0.5, attaches=1), "other": Sum(used=0.4)}
+
+
+def test_device_counts_from_its_attach_until_it_leaves(world: World) -> None:
+    process = world.process()
+    world.device("r-a", "", meant="team")
+    process.keeper.update()
+    world.now += 30
+    world.device("r-a", "a")
+    world.now += 50
+    process.keeper.update()
+    world.device("r-a", "")
+    world.now += 20
+    assert process.sums() == {"": Sum(idle=50.0), "team": Sum(attaches=1)}
+
+
+def test_plugin_that_restarts_ends_no_use(world: World) -> None:
+    process = world.process()
+    attached(world, "a")
+    world.claim("train", "gpu-0")
+    process.keeper.update()
+    world.now += 10
+    world.remove(SLICES, "slice-node-0")
+    process.keeper.update()
+    world.now += 10
+    world.show("a")
+    world.now += 10
+    assert process.sums()["default"] == Sum(used=30.0)
+
+
+def test_claim_that_moves_to_another_device_is_counted_there(world: World) -> None:
+    process = world.process()
+    attached(world, "a", "b")
+    world.claim("train", "gpu-0")
+    process.keeper.update()
+    world.now += 10
+    world.claim("train", "gpu-1")
+    world.now += 5
+    assert process.sums() == {"default": Sum(used=15.0), "": Sum(idle=15.0, attaches=2)}
+
+
+def test_next_process_goes_on_from_the_stored_sums(world: World) -> None:
+    first = world.process()
+    attached(world, "a")
+    world.claim("train", "gpu-0")
+    first.keeper.update()
+    first.touch("r-a", in_use=True)
+    world.now += 60
+    first.keeper.keep()
+    world.processes.clear()  # it is killed
+    world.now += 40
+    second = world.process()
+    world.now += 20
+    assert second.sums()["default"] == Sum(used=120.0)
+    second.keeper.keep()
+    assert second.sums()["default"] == Sum(used=120.0)
+    assert by_namespace(second.keeper.known().table)[""].attaches == 1
+
+
+def test_use_that_ended_after_the_last_stored_sums_is_counted_by_the_next_process(world: World) -> None:
+    first = world.process()
+    attached(world, "a")
+    first.keeper.keep()
+    world.claim("train", "gpu-0")
+    first.keeper.update()
+    world.now += 25
+    world.remove(CLAIMS, "train", "default")
+    first.touch("r-a", in_use=False)
+    world.processes.clear()
+    world.now += 5
+    assert world.process().sums() == {"default": Sum(used=25.0), "": Sum(idle=5.0, attaches=1)}
+
+
+def test_process_that_stands_by_knows_the_end_that_the_leader_did_not_write(world: World) -> None:
+    leader, standby = world.process(), world.process()
+    attached(world, "a")
+    world.claim("train", "gpu-0")
+    leader.keeper.update()
+    standby.keeper.update()
+    leader.touch("r-a", in_use=True)
+    world.now += 25
+    world.remove(CLAIMS, "train", "default")
+    world.processes.remove(leader)
+    world.now += 100
+    assert standby.sums() == {"default": Sum(used=25.0), "": Sum(idle=100.0, attaches=1)}
+    standby.keeper.keep()
+    assert standby.sums()["default"] == Sum(used=25.0)
+
+
+@pytest.fixture
+def killed(world: World, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[t.Any], Process]:
+    """A process stored sums and was killed. The claim ended 25 s later, and the next process starts 100 s later.
+
+    Call it with the answer to a watch.
+    """
+    def after(answer: t.Any) -> Process:
+        def text(path: str) -> str:
+            assert "resourceVersion=" in path
+            assert "fieldSelector=metadata.name%3Dtrain" in path
+            if isinstance(answer, BaseException):
+                raise answer
+            return "\n".join(map(json.dumps, answer))
+
+        monkeypatch.setattr(world.api, "text", text, raising=False)
+        first = world.process()
+        attached(world, "a")
+        world.claim("train", "gpu-0")
+        first.keeper.update()
+        first.touch("r-a", in_use=True)
+        world.now += 60
+        first.keeper.keep()
+        world.processes.clear()
+        world.now += 25
+        world.remove(CLAIMS, "train", "default")
+        world.now += 100
+        return world.process()
+
+    return after
+
+
+def test_end_that_no_process_saw_is_read_from_the_api_servers_memory(
+        world: World, killed: t.Callable[[t.Any], Process]) -> None:
+    meta = {"uid": "uid-default-train", "deletionTimestamp": format_time(NOW + 70),
+            "managedFields": [{"time": format_time(NOW + 1)}, {"time": format_time(NOW + 85)}]}
+    other = {"type": "DELETED", "object": {"metadata": {**meta, "uid": "other"}}}
+    process = killed([other, {"type": "DELETED", "object": {"metadata": meta}}])
+    assert process.sums()["default"] == Sum(used=84.5)
+    assert process.keeper.known().uncertain == 0.0
+
+
+@pytest.mark.parametrize("answer", [Unreachable("gone"), [], [{"type": "ERROR", "object": {"code": 410}}]])
+def test_end_that_nobody_knows_counts_until_the_stored_sums_and_is_said_to_be_uncertain(
+        world: World, killed: t.Callable[[t.Any], Process], answer: t.Any) -> None:
+    process = killed(answer)
+    assert process.sums()["default"] == Sum(used=60.0)
+    assert process.keeper.known().uncertain == 125.0
+    process.keeper.keep()
+    assert world.process().keeper.known().uncertain == 125.0
+
+
+def test_lost_answer_to_a_write_counts_nothing_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = world.process()
+    attached(world, "a")
+    world.now += 30
+    patch = world.api.merge_patch
+
+    def lost(*args: t.Any, **options: t.Any) -> t.Any:
+        patch(*args, **options)
+        raise Unreachable("the answer is lost")
+
+    monkeypatch.setattr(world.api, "merge_patch", lost)
+    process.keeper.keep()
+    assert "not stored" in process.told[-1]
+    monkeypatch.setattr(world.api, "merge_patch", patch)
+    world.now += 30
+    process.keeper.keep()
+    assert process.sums() == {"": Sum(idle=60.0, attaches=1)}
+    assert process.told[-1] == ""
+
+
+def test_another_leaders_sums_are_not_overwritten(world: World) -> None:
+    old, new = world.process(), world.process()
+    attached(world, "a")
+    world.now += 30
+    world.api.before = lambda call: None
+    old.keeper._look()
+    new.keeper.keep()
+    world.now += 5
+    old.keeper._send()  # it does not know yet that it lost
+    assert "not stored" in old.told[-1]
+    assert old.sums() == new.sums() == {"": Sum(idle=35.0, attaches=1)}
+
+
+def test_process_that_does_not_lead_writes_nothing(world: World) -> None:
+    process = world.process()
+    attached(world, "a")
+
+    def check() -> None:
+        raise NotLeading("this process no longer leads")
+
+    process.keeper._client = world.api.guarded(check)
+    writes = len(world.api.writes(CONFIG_MAPS))
+    process.keeper.keep()
+    assert len(world.api.writes(CONFIG_MAPS)) == writes
+    assert "no longer leads" in process.keeper.problem
+
+
+def test_change_that_is_known_late_corrects_the_stored_sums(world: World) -> None:
+    process = world.process()
+    attached(world, "a")
+    world.claim("train", "gpu-0")
+    process.keeper.update()
+    world.now += 60
+    process.keeper.keep()
+    process.moments.note("released", "uid-default-train", world.now - 10)
+    claim = world.api.one(CLAIMS, "train", "default")
+    process.state.claims.remove(claim)
+    world.now += 1
+    assert process.sums() == {"default": Sum(used=50.0), "": Sum(idle=11.0, attaches=1)}
+    process.keeper.keep()
+    assert process.sums()["default"] == Sum(used=50.0)
+    assert world.process().keeper.known().until == world.now
+
+
+def test_sums_are_stored_before_the_note_of_a_leaving_device_is_deleted(world: World) -> None:
+    process = world.process()
+    attached(world, "a", "b")
+    process.keeper.keep()
+    world.claim("train", "gpu-0")
+    process.keeper.update()
+    world.now += 25
+    world.remove(CLAIMS, "train", "default")
+    for name in ("a", "b"):
+        world.device(f"r-{name}", "")
+    writes = len(world.api.writes(CONFIG_MAPS))
+    process.writer.finish("r-a")
+    process.writer.finish("r-b")
+    assert len(world.api.writes(CONFIG_MAPS)) == writes + 1, "one write counts both"
+    world.processes.clear()
+    world.remove(COMPOSABLE_RESOURCES, "r-a")
+    world.remove(COMPOSABLE_RESOURCES, "r-b")
+    assert world.process().sums() == {"default": Sum(used=25.0), "": Sum(idle=25.0, attaches=2)}
+
+
+def test_device_is_released_also_if_the_sums_cannot_be_stored(world: World) -> None:
+    process = world.process()
+    attached(world, "a")
+    process.keeper.update()
+    world.device("r-a", "")
+    world.api.fail("get", CONFIG_MAPS, Unreachable("down"))
+    process.writer.finish("r-a")
+    assert "down" in process.keeper.problem
+
+
+def test_label_of_the_pod_divides_the_sums(world: World) -> None:
+    process = world.process("team")
+    process.keeper.keep()
+    attached(world, "a")
+    pod = objects.pod("train")
+    pod["metadata"]["labels"] = {"team": "red", "secret": "not-told"}
+    world.put(PODS, pod)
+    world.claim("train", "gpu-0")
+    process.keeper.update()
+    process.touch("r-a", in_use=True)
+    world.remove(PODS, "train", "default")
+    world.processes.clear()
+    world.now += 10
+    table = world.process("team").keeper.known().table
+    assert {(place.namespace, place.label): row.used for place, row in table.items() if row.used} == {
+        ("default", "red"): 10.0}
+    assert "not-told" not in json.dumps(world.api.one(COMPOSABLE_RESOURCES, "r-a"))
+
+
+def test_damaged_sums_begin_again_and_the_problem_is_said(world: World) -> None:
+    process = world.process()
+    attached(world, "a")
+    world.api.put(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"usage": "?"}})
+    world.now += 10
+    process.keeper.keep()
+    assert any("damaged" in said for said in process.told)
+    assert process.sums() == {"": Sum(idle=10.0, attaches=1)}
+    assert process.told[-1] == ""
+
+
+def test_sums_of_another_release_are_not_overwritten(world: World) -> None:
+    process = world.process()
+    text = base64.b64encode(zlib.compress(b'{"version": 2}')).decode()
+    world.api.put(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"usage": text}})
+    process.keeper.keep()
+    assert world.api.one(CONFIG_MAPS, NAME, NAMESPACE)["data"]["usage"] == text
+    assert "are of another release: their version is 2" in process.keeper.problem
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", '{"version":1}', '{"version":1,"attached":"x","uses":[]}',
+                                  '{"version":1,"attached":1,"uses":[["u"]]}', "[]", "1"])
+def test_forged_note_stops_nothing(world: World, text: str) -> None:
+    attached(world, "a")
+    raw = world.api.one(COMPOSABLE_RESOURCES, "r-a")
+    raw["metadata"]["annotations"][ANNOTATION] = text
+    world.put(COMPOSABLE_RESOURCES, raw)
+    process = world.process()
+    world.now += 10
+    assert process.sums()[""].idle == 10.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_lives_are_counted_as_they_were(world: World, seed: int) -> None:
+    """Two processes, of which one is restarted at times, and claims that come and go."""
+    chance, devices = random.Random(seed), ["a", "b", "c"]
+    leader, standby = world.process(), world.process()
+    leader.keeper.keep()
+    attached(world, *devices)
+    for process in (leader, standby):
+        process.keeper.update()
+    used: dict[str, float] = {}
+    holder: dict[int, tuple[str, str, float]] = {}
+    began, number = world.now, 0
+    for _step in range(150):
+        world.now += chance.choice([0.3, 2.0, 20.0])
+        slot = chance.randrange(len(devices))
+        if slot in holder:
+            name, namespace, since = holder.pop(slot)
+            world.remove(CLAIMS, name, namespace)
+            used[namespace] = used.get(namespace, 0.0) + world.now - since
+        else:
+            number += 1
+            name, namespace = f"claim-{number}", chance.choice(["red", "blue"])
+            world.claim(name, namespace=namespace)
+            world.claim(name, f"gpu-{slot}", namespace=namespace)
+            holder[slot] = (name, namespace, world.now)
+        standby.keeper.update()
+        leader.touch(f"r-{devices[slot]}", in_use=slot in holder)
+        if chance.random() < 0.3:
+            leader.keeper.keep()
+        if chance.random() < 0.15:  # the leader is killed, the other one leads, and a new one stands by
+            world.processes.remove(leader)
+            leader, standby = standby, world.process()
+    for _name, namespace, since in holder.values():
+        used[namespace] = used.get(namespace, 0.0) + world.now - since
+    found = leader.sums()
+    assert {name: found[name].used for name in used} == pytest.approx(used, abs=0.01)
+    assert sum(row.used + row.idle for row in found.values()) == pytest.approx(3 * (world.now - began), abs=0.01)
+    assert sum(row.attaches for row in found.values()) == 3

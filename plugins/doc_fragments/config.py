@@ -211,6 +211,11 @@ options:
         description: Namespace of the Leases by which instances agree on who is active.
         type: str
         default: composable-infra
+      provisioning_requests:
+        description: Whether the scaler serves ProvisioningRequests of the class V(attach.composable.infra). Needs the
+          handover V(gated), the CRD of ProvisioningRequests, and the permissions of C(deploy/provisioning).
+        type: bool
+        default: false
       workers:
         description: Threads that work on claims and resources at the same time. From 1 to 64.
         type: int

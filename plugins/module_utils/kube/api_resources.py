@@ -56,10 +56,12 @@ _CRO = "cro.hpsys.ibm.ie.com/v1alpha1"
 
 CLAIMS = ApiResource(_DRA, "resourceclaims", "ResourceClaim", True)
 SLICES = ApiResource(_DRA, "resourceslices", "ResourceSlice", False)
+RESOURCE_CLAIM_TEMPLATES = ApiResource(_DRA, "resourceclaimtemplates", "ResourceClaimTemplate", True)
 DEVICE_CLASSES = ApiResource(_DRA, "deviceclasses", "DeviceClass", False)
 
 NODES = ApiResource("v1", "nodes", "Node", False)
 PODS = ApiResource("v1", "pods", "Pod", True)
+POD_TEMPLATES = ApiResource("v1", "podtemplates", "PodTemplate", True)
 EVENTS = ApiResource("v1", "events", "Event", True)
 NAMESPACES = ApiResource("v1", "namespaces", "Namespace", False)
 CONFIG_MAPS = ApiResource("v1", "configmaps", "ConfigMap", True)
@@ -68,6 +70,8 @@ SECRETS = ApiResource("v1", "secrets", "Secret", True)
 LEASES = ApiResource("coordination.k8s.io/v1", "leases", "Lease", True)
 GATE_LEASES = ApiResource("composable.infra/v1alpha1", "gateleases", "GateLease", True)
 CRDS = ApiResource("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+
+PROVISIONING_REQUESTS = ApiResource("autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest", True)
 
 COMPOSABILITY_REQUESTS = ApiResource(_CRO, "composabilityrequests", "ComposabilityRequest", False)
 COMPOSABLE_RESOURCES = ApiResource(_CRO, "composableresources", "ComposableResource", False)

@@ -30,7 +30,7 @@ ROLES = ("publisher", "scaler", "operator")
 # Keys with their lowest and highest number. ``EngineConfig`` has the defaults.
 _NUMBERS = {"scan_interval": (0.1, 86400), "kube_api_qps": (1, 100000)}
 _COUNTS = {"workers": 64, "parallel_attaches": 1024, "kube_api_burst": 100000}
-ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, *usage.KEYS, "lease_namespace", "node_hands"})
+ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, *usage.KEYS, "lease_namespace", "node_hands", "provisioning_requests"})
 
 
 class BadConfig(Exception):
@@ -45,10 +45,10 @@ class EngineConfig:
     ``scan_interval`` is the number of seconds between two polls of the CDI Manager. ``node_hands``
     says which program runs node operations: the node agent (``agent``), playbooks over SSH
     (``ssh``), or none (``none``). ``kube_api_qps`` and ``kube_api_burst`` limit the requests of a
-    controller to the API server, per second and at once after a pause. ``usage_label`` is the key of
-    a label of pods by which usage is summed, ``usage_rates`` the price of an hour by model in
-    ``usage_currency``. ``planning`` has the keys
-    from which ``settings`` were made.
+    controller to the API server, per second and at once after a pause. ``provisioning_requests``
+    says whether ProvisioningRequests are served. ``usage_label`` is the key of a label of pods by
+    which usage is summed, ``usage_rates`` the price of an hour by model in ``usage_currency``.
+    ``planning`` has the keys from which ``settings`` were made.
     """
 
     settings: Settings
@@ -60,6 +60,7 @@ class EngineConfig:
     node_hands: str = AGENT
     kube_api_qps: float = 800.0
     kube_api_burst: int = 1600
+    provisioning_requests: bool = False
     usage_label: str = ""
     usage_rates: Mapping[str, float] = field(default_factory=dict)
     usage_currency: str = ""
@@ -148,6 +149,10 @@ def _engine(data: Mapping[str, t.Any], settings: Settings) -> dict[str, t.Any]:
     if settings.direct_models and hands != AGENT:
         raise BadSetting("node_hands", hands, f"must be {AGENT}: {settings.direct_models[0]} has the "
                          "handover direct, for which the node agents are the DRA driver")
+    if not isinstance(serve := found.get("provisioning_requests", False), bool):
+        raise BadSetting("provisioning_requests", serve, "must be true or false")
+    if serve and not settings.gating:
+        raise BadSetting("provisioning_requests", serve, "needs the handover gated, of all or of some namespaces")
     if "lease_namespace" in found:
         _check_namespace(found["lease_namespace"])
     return found

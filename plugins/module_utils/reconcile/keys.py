@@ -80,7 +80,17 @@ class FloorsKey(_Key):
     controller: t.ClassVar[str] = "floors"
 
 
-Key: t.TypeAlias = "NodeKey | NodeRecordsKey | PoolKey | RequestKey | GatesKey | NominationsKey | FloorsKey"
+@dataclass(frozen=True, slots=True)
+class ProvisioningKey(_Key):
+    """A ProvisioningRequest of this collection's class."""
+
+    controller: t.ClassVar[str] = "provisioning"
+    namespace: str
+    name: str
+
+
+Key: t.TypeAlias = ("NodeKey | NodeRecordsKey | PoolKey | RequestKey | GatesKey | NominationsKey | FloorsKey | "
+                    "ProvisioningKey")
 
 # Seconds in which keys that are not urgent gather changes, so that a burst becomes one write.
 GATHER_SECONDS: dict[type, float] = {PoolKey: 0.1, RequestKey: 1.0, NodeRecordsKey: 0.5, FloorsKey: 0.5}

@@ -25,7 +25,8 @@ from ansible_collections.composable.infra.tests.chaos.models.patches import Json
 
 TAINT_RULES = ApiResource("resource.k8s.io/v1alpha3", "devicetaintrules", "DeviceTaintRule", False)
 KINDS = {kind.plural: kind for kind in (*vars(api_resources).values(), TAINT_RULES) if isinstance(kind, ApiResource)}
-_WITH_STATUS = frozenset({"pods", "nodes", "resourceclaims", "composabilityrequests", "composableresources"})
+_WITH_STATUS = frozenset({"pods", "nodes", "resourceclaims", "composabilityrequests", "composableresources",
+                          "provisioningrequests"})
 Key = tuple[str, str, str]
 OnChange = Callable[[str, str, Json, "Json | None"], object]
 

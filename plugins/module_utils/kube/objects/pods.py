@@ -9,6 +9,7 @@ import re
 import typing as t
 
 from ..watch.parts import header, metadata, picked
+from .provisioning_requests import CONSUMES
 
 Json = dict[str, t.Any]
 
@@ -193,7 +194,7 @@ def trimmed(pod: Json) -> Json:
         kept["volumes"] = [_trimmed_volume(each) for each in spec["volumes"]]
     said = metadata(pod, "labels")
     if notes := pod["metadata"].get("annotations"):
-        said["annotations"] = picked(notes, (GROUP_SIZE,))
+        said["annotations"] = picked(notes, (GROUP_SIZE, CONSUMES))
     if _group_name(said) and (owner := job(pod)):
         said["ownerReferences"] = [picked(owner, _OWNER)]
     return {**header(pod), "metadata": said, "spec": kept, "status": _trimmed_status(pod)}

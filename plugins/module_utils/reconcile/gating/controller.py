@@ -26,9 +26,12 @@ from ...runtime.threads import Stopped, Threads
 from ...runtime.work_queue import WorkQueue
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
+from ..provisioning.bookings import Bookings
+from ..provisioning.consumers import booked_placements
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
 from ..state.cluster_state import ClusterState
+from ..state.reservations import READY
 from ..writers.writer import Writer
 from .gate_opener import GateOpener, namespace_labels
 from .held_pods_log import HeldPodsLog
@@ -64,9 +67,10 @@ class GatingController:
         self._reporter, self._queue, self._hops = reporter, queue, hops
         self._held_pods = HeldPodsLog(state, reporter)
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
-        self.ends = ReservationEnds(state, queue, self.nominations, reporter, self._plan_soon)
+        self.bookings = Bookings(queue)
+        self.ends = ReservationEnds(state, queue, self.nominations, reporter, self._plan_soon, self.bookings.given_up)
         self._second_judgement = SecondJudgement(state, self.ends)
-        self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads)
+        self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads, self.bookings)
         self._tracker = ReservationTracker(state, self.ends, queue, reporter, hops)
         self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
         self._coming = Batcher(GATHER, GATHER_MOST, state.now)
@@ -125,14 +129,17 @@ class GatingController:
         self._missed = False
         self._state.note_uses(self._state.nodes_with_holds())
         again = self._tracker.end_refused()
+        self._hand_over()
         with self._later():
             self._opener.open_ready()
         overdue = self._second_judgement.run(now)
         with self._planning:
-            plan = plan_held_pods(self._state, self._cache, self._known_nodes)
+            found = plan_held_pods(self._state, self._cache, self._known_nodes, self.bookings)
+        plan = self.bookings.note_plan(found)
         self._planned = time.monotonic()
         self.wait_reasons, self._took = plan.wait_reasons, self._planned - began
-        self._some_wait = bool(plan.wait_reasons) or not self._fabric_seen()
+        self._some_wait = (bool(plan.wait_reasons) or not self._fabric_seen()
+                           or bool(self.bookings.waiting()))
         if self._missed:
             self.cluster_changed()
         with self._later():
@@ -177,7 +184,10 @@ class GatingController:
 
     def _reserve(self, placements: tuple[Placement, ...]) -> None:
         """Publish the pools without the chosen devices, then reserve the devices so that they can
-        be requested."""
+        be requested.
+
+        The nodes of a ProvisioningRequest are written to its status before its devices are reserved.
+        """
         self._state.reservations.add(placements)
         try:
             for pool in sorted(pools_of(self._state, placements)) if self._pools.enabled else ():
@@ -186,15 +196,34 @@ class GatingController:
             for placement in placements:
                 self._state.reservations.drop(placement.pod.uid)
             raise
+        placements = tuple(each for each in placements if not self.bookings.changed(each))
         self._state.reservations.reserve(placements)
+        self.reserved(placements)
+        self.nominations.begin(placements)
+
+    def reserved(self, placements: tuple[Placement, ...]) -> None:
+        """Report the choice of nodes, count the attaches, and queue the nodes."""
         for placement in placements:
             self._note_chosen(placement)
             named = sum(map(len, placement.devices.values()))
             count = sum(n for models in placement.needs.values() for n in models.values()) - named
             self._state.attaches.note(placement.pod.namespace, count, placement.since)
+        self.queue_nodes(placements)
+
+    def queue_nodes(self, placements: t.Iterable[Placement]) -> None:
+        """Queue the nodes of these placements."""
         for node in {placement.node for placement in placements}:
             self._queue.add_change(NodeKey(node))
-        self.nominations.begin(placements)
+
+    def _hand_over(self) -> None:
+        """Give gated pods the nodes and devices that were booked for them."""
+        for booked in booked_placements(self._state, self.bookings):
+            self._state.reservations.add([booked.placement], READY)
+            for resource, claim in booked.devices:
+                self._state.holds.keep(resource, claim)
+            self.bookings.changed(booked.expected)
+            self._state.reservations.drop(booked.expected.pod.uid)
+            self._note_chosen(booked.placement)
 
     def _note_chosen(self, placement: Placement) -> None:
         claims = self._state.claim_refs(placement.needs)

@@ -14,6 +14,7 @@ from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
 from ...runtime.threads import Threads, run_all
+from ..provisioning.bookings import Bookings
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
 from ..state.cluster_state import ClusterState, Json
@@ -28,7 +29,8 @@ class GateOpener:
     """Removes scheduling gates. An engine has one. Thread-safe."""
 
     def __init__(self, state: ClusterState, writer: Writer, ends: ReservationEnds, reporter: EventReporter,
-                 hops: Hops, threads: Threads) -> None:
+                 hops: Hops, threads: Threads, bookings: Bookings) -> None:
+        self._bookings = bookings
         self._state, self._writer, self._ends = state, writer, ends
         self._reporter, self._hops = reporter, hops
         self._threads = threads.executor(THREADS, "gate")
@@ -47,9 +49,13 @@ class GateOpener:
     def _open(self, placement: Placement) -> None:
         """Nominate the pod if that is still to do, then remove its gate.
 
-        The scheduler must find the nomination when it sees the pod without a gate.
+        A pod that a ProvisioningRequest expects has no gate, so only its request is queued. The
+        scheduler must find the nomination when it sees the pod without a gate.
         """
         pod = placement.pod
+        if self._bookings.changed(placement):
+            self._hops.forget("gate", pod.uid)
+            return
         try:
             there = self._writer.nominate(pod.namespace, pod.name, pod.uid, placement.node)
             if not there or not self._writer.ungate(pod):

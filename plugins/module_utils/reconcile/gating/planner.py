@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ...planning.scheduling.messages import pending_reasons
 from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.plan import plan_placements
 from ...planning.scheduling.snapshot import Release, SchedulingPlan
+from ..provisioning.bookings import Bookings
 from ..state.cluster_state import ClusterState
 from .node_facts import KnownNodes
 from .snapshot import facts_ahead, scheduling_snapshot, waiting
@@ -24,16 +26,24 @@ def read_ahead(state: ClusterState, cache: ParseCache, known: KnownNodes) -> Ite
     yield from state.ending_claims.ahead()
 
 
-def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None) -> SchedulingPlan:
+def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None,
+                   bookings: Bookings | None = None) -> SchedulingPlan:
     """Return a node for each gated pod, or why it waits or is released.
 
     Release pods of namespaces with a handover other than ``gated``. Before the first poll of the
     CDI Manager, release only pods that it could not serve anyway. ``cache`` and ``known`` come from
-    earlier plans. They save time and do not change the result.
+    earlier plans. They save time and do not change the result. ``bookings`` has the pods that
+    ProvisioningRequests expect, which are planned as well. A pod that uses such a
+    request waits until the request has its devices.
     """
     settings, found = state.settings, tuple(waiting(state, state.now()))
-    served = tuple(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated")
+    held_back = {pod.uid: why for pod in found if bookings and (why := bookings.holds_back(pod.raw))}
+    wait_reasons = tuple(each for pod in found if pod.uid in held_back
+                         for each in pending_reasons(pod, held_back[pod.uid]))
+    found = tuple(pod for pod in found if pod.uid not in held_back)
+    served = (*(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated"),
+              *(bookings.waiting() if bookings else ()))
     plan = plan_placements(scheduling_snapshot(state, served, known), settings, cache) if served else SchedulingPlan()
     others = tuple(Release(pod.ref, f"the handover of namespace {pod.ref.namespace} is {handover}", False)
                    for pod in found if (handover := settings.handover_of(pod.ref.namespace)) != "gated")
-    return replace(plan, releases=plan.releases + others)
+    return replace(plan, releases=plan.releases + others, wait_reasons=plan.wait_reasons + wait_reasons)

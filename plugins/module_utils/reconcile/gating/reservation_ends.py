@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement
 from ...runtime.work_queue import WorkQueue
 from ..keys import Key, NodeKey, PoolKey
@@ -20,11 +21,14 @@ from .nominations import Nominations
 class ReservationEnds:
     """Ends reservations and queues the nodes and pools that are affected.
 
-    ``plan_soon()`` has gated pods planned again.
+    ``plan_soon()`` has gated pods planned again. ``given_up(pod, reason)`` is called
+    when the node of a pod was given up.
     """
 
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], nominations: Nominations,
-                 reporter: EventReporter, plan_soon: Callable[[], None]) -> None:
+                 reporter: EventReporter, plan_soon: Callable[[], None],
+                 given_up: Callable[[PodRef, str], None] = lambda _pod, _reason: None) -> None:
+        self._given_up = given_up
         self._state, self._queue, self._nominations, self._reporter = state, queue, nominations, reporter
         self._plan_soon = plan_soon
 
@@ -41,6 +45,7 @@ class ReservationEnds:
         for each in sorted(members, key=lambda member: member.placement.since, reverse=True):
             self._state.held.failed(each.placement.pod.uid, now - each.placement.since)
             self.unreserve(each.placement.pod.uid)
+        self._given_up(placement.pod, f"node {placement.node}: {reason}")
 
     def unreserve(self, pod: str) -> None:
         """End the reservation of a pod (its UID). Its devices are no longer kept, and its

@@ -13,6 +13,7 @@ from ...kube.objects import pods
 from ...planning.scheduling.filters.node_affinity import filter_node_affinity
 from ...planning.scheduling.filters.node_unschedulable import filter_unschedulable
 from ...planning.scheduling.filters.taint_toleration import filter_taints
+from ...planning.scheduling.snapshot import Placement
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds
@@ -39,7 +40,7 @@ class SecondJudgement:
             if self._state.reservations.get(reservation.placement.pod.uid) is not reservation:
                 continue  # its group was given up
             deadline = self._deadline(reservation)
-            if reason := self._unsuitable(reservation) if judged else "":
+            if reason := unsuitable(self._state, reservation.placement) if judged else "":
                 self._ends.give_up(reservation, reason)
             elif now >= deadline:
                 self._overdue(reservation, now)
@@ -60,24 +61,25 @@ class SecondJudgement:
         left = 2 * allowed - self._state.held.of(placement.pod.uid).spent
         return placement.since + max(0.0, min(allowed, left))
 
-    def _unsuitable(self, reservation: Reservation) -> str:
-        """Return why the node would no longer be chosen, or an empty string.
-
-        Other pods on the node do not matter, because the plan has counted them.
-        """
-        raw, spec = self._state.nodes.get(reservation.placement.node), reservation.placement.raw["spec"]
-        if raw is None:
-            return "it is gone"
-        of_node, tolerations = raw.get("spec") or {}, spec.get("tolerations") or ()
-        name, labels = reservation.placement.node, raw["metadata"].get("labels") or {}
-        reason = (filter_unschedulable(bool(of_node.get("unschedulable")), tolerations)
-                  or filter_taints(of_node.get("taints") or (), tolerations)
-                  or filter_node_affinity(spec, name, labels))
-        return f"it {reason}" if reason else ""
-
     def _overdue(self, reservation: Reservation, now: float) -> None:
         placement = reservation.placement
         reason = f"its devices were not in the node's ResourceSlice {now - placement.since:.0f} s after it was chosen"
         for model in {model for need in placement.needs.values() for model in need}:
             self._state.blocks.block(placement.node, model, BLOCK_SECONDS, reason)
         self._ends.give_up(reservation, reason)
+
+
+def unsuitable(state: ClusterState, placement: Placement) -> str:
+    """Return why the node of a placement would no longer be chosen, or an empty string.
+
+    Other pods on the node do not matter, because the plan has counted them.
+    """
+    raw, spec = state.nodes.get(placement.node), placement.raw["spec"]
+    if raw is None:
+        return "it is gone"
+    of_node, tolerations = raw.get("spec") or {}, spec.get("tolerations") or ()
+    name, labels = placement.node, raw["metadata"].get("labels") or {}
+    reason = (filter_unschedulable(bool(of_node.get("unschedulable")), tolerations)
+              or filter_taints(of_node.get("taints") or (), tolerations)
+              or filter_node_affinity(spec, name, labels))
+    return f"it {reason}" if reason else ""

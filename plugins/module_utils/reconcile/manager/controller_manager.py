@@ -58,6 +58,7 @@ from ..keys import (
     NodeRecordsKey,
     NominationsKey,
     PoolKey,
+    ProvisioningKey,
     RequestKey,
     Result,
 )
@@ -70,6 +71,7 @@ from ..node.planner import NodePlanner
 from ..node.request_controller import RequestController
 from ..pool.controller import PoolController, pool_keys
 from ..prewarm.controller import FloorsController, concerns_floors
+from ..provisioning.controller import ProvisioningController
 from ..rescheduling.rescheduler import Rescheduler
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
@@ -130,7 +132,7 @@ class ControllerManager:
         self.state = state = ClusterState(settings, NodeHands(hands))
         state.clock = client.server_time
         self.watches = Watches(client, state, self._tell, self._tell_echo, roles=self.roles,
-                               leases=config.lease_namespace)
+                               leases=config.lease_namespace, provisioning=config.provisioning_requests)
         self.recorder = Recorder(fenced, component, component) if events else None
         self.reporter = reporter = EventReporter(state, self.recorder, settings)
         self.writer = writer = Writer(fenced, state)
@@ -144,6 +146,8 @@ class ControllerManager:
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
         self.pools = PoolController(state, writer, reporter, enabled=PUBLISHER in self.roles)
         self.gating = GatingController(state, writer, self.pools, reporter, self.hops, self.queue, self.threads)
+        self.provisioning = ProvisioningController(state, writer, self.gating, reporter, self.metrics,
+                                                   enabled=config.provisioning_requests and self.gates)
         self.operations = AttachOperations(state, writer, fabric, self.fence, reporter, self.hops,
                                            self.threads, config.parallel_attaches, self._operation_finished)
         policy = NodePolicy(settings, self.roles, config.fabric.attach_timeout)
@@ -157,7 +161,8 @@ class ControllerManager:
         self.reconcilers: dict[type, Callable[[t.Any], Result]] = {
             NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: self.pools.reconcile,
             RequestKey: self.requests.reconcile, GatesKey: self.gating.reconcile,
-            NominationsKey: self.gating.nominate, FloorsKey: FloorsController(state, self.queue).reconcile}
+            NominationsKey: self.gating.nominate, FloorsKey: FloorsController(state, self.queue).reconcile,
+            ProvisioningKey: self.provisioning.reconcile}
         # Called for each watched change on the watch's thread. The live page uses this and only
         # reads.
         self.listeners: list[OnChange] = [moments.object_changed]
@@ -263,6 +268,7 @@ class ControllerManager:
                     self.writer.read_journal()
                 if OPERATOR in self.roles:
                     self.writer.read_taints()
+                self.provisioning.restore()
                 break
             except ApiError as error:
                 self.reporter.once("journal", str(error))
@@ -350,6 +356,8 @@ class ControllerManager:
             self.queue.add(pool)
         if self.gates:
             self.queue.add(GatesKey())
+        for key in self.provisioning.all_keys():
+            self.queue.add(key)
         self._floors_changed()
 
     def reconcile(self, key: Key) -> None:
@@ -395,6 +403,7 @@ class ControllerManager:
         ``add`` queues a key. If it is None, the change is urgent.
         """
         self._floors_changed(concerns_floors(kind, resource, obj, old))
+        self._requests_changed(resource, obj)
         if resource == PODS:
             self._note_bound(kind, obj, old)
             self._note_running(kind, obj, old)
@@ -420,6 +429,11 @@ class ControllerManager:
             self.gating.cluster_changed()
             if resource == NODES:
                 self.gating.node_changed(obj["metadata"]["name"])
+
+    def _requests_changed(self, resource: ApiResource, obj: Json) -> None:
+        """Queue the ProvisioningRequests that a changed object concerns."""
+        for key in self.provisioning.concerned(resource, obj):
+            self.queue.add_change(key)
 
     def _note_bound(self, kind: str, pod: Json, old: Json | None) -> None:
         """End the step ``bind`` of the pod's claims when the pod is bound.

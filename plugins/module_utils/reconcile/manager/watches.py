@@ -17,6 +17,7 @@ from ...kube.api_resources import (
     NAMESPACES,
     NODES,
     PODS,
+    PROVISIONING_REQUESTS,
     SLICES,
     ApiResource,
 )
@@ -48,13 +49,15 @@ class Watches:
     ``on_change(type, kind, object, old)`` is called for each change, or ``on_echo`` if the store
     already had the object. If pods are gated, all pods are watched, otherwise only pods without a
     node. ``leases`` is the namespace of the node agents' Leases.
+    ``provisioning`` says whether ProvisioningRequests are served.
     """
 
     def __init__(self, client: Client, state: ClusterState, on_change: OnChange, on_echo: OnChange, *,
-                 roles: Collection[str], leases: str) -> None:
+                 roles: Collection[str], leases: str, provisioning: bool = False) -> None:
         gating = SCALER in roles and state.settings.gating
         needed = [kind for role in sorted(roles) for kind in WATCHED[role]]
-        kinds = list(dict.fromkeys([*needed, *(WATCHED_FOR_GATES if gating else ())]))
+        kinds = list(dict.fromkeys([*needed, *(WATCHED_FOR_GATES if gating else ()),
+                                    *((PROVISIONING_REQUESTS,) if gating and provisioning else ())]))
         stores = state.stores
         drivers = state.settings.drivers
         # With direct handover, another driver must not show a claim's device either, so watch the

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from ...kube.event_recorder import Recorder
 from ...kube.objects import claims
 from ...kube.objects.claim_ref import ClaimRef, read_claim
+from ...kube.objects.provisioning_requests import is_expected
 from ...planning.node.snapshot import PodRef
 from ...planning.settings import Settings
 from ..state.cluster_state import ClusterState, Json
@@ -73,12 +74,21 @@ class EventReporter:
     def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal",
                   claims: Sequence[ClaimRef] = ()) -> None:
         """Log a line and write an Event on a pod. ``claims`` are the pod's claims that it
-        concerns."""
+        concerns.
+
+        A pod that a ProvisioningRequest expects does not exist yet and gets no Event.
+        """
         self.note(reason, f"{pod.namespace}/{pod.name}", message, type_, claims)
-        if self._recorder is not None:
+        if self._recorder is not None and not is_expected(pod.uid):
             ref = {"apiVersion": "v1", "kind": "Pod",
                    "metadata": {"name": pod.name, "uid": pod.uid, "namespace": pod.namespace}}
             self._recorder.event(ref, reason, message, type_)
+
+    def about_object(self, raw: Json, reason: str, message: str, type_: str = "Normal") -> None:
+        """Log a line and write an Event on an object with a namespace."""
+        self.note(reason, f"{raw['metadata']['namespace']}/{raw['metadata']['name']}", message, type_)
+        if self._recorder is not None:
+            self._recorder.event(raw, reason, message, type_)
 
     def note(self, reason: str, about: str, message: str, type_: str = "Normal",
              claims: Sequence[ClaimRef] = ()) -> None:

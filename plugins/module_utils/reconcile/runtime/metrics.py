@@ -39,13 +39,14 @@ class Metric:
 
 # Label values from the configuration: the manager, and the models of device_info.
 CONFIGURED: t.Final = ()
-CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations", "floors")}
+CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations", "floors",
+                              "provisioning")}
 # The first value of each label stands for success.
 REASONS_ATTACH = ("none", "exhausted", "refused", "missing", "busy", "unavailable", "unauthorized", "uncertain",
                   "withdrawn", "unexpected")
 REASONS_DETACH = ("none", "claimed", "node_holds", "slice_shows", "node_is_back", "not_leading", *REASONS_ATTACH[2:])
 WATCHES = {"resource": ("resourceclaims", "resourceslices", "nodes", "pods", "namespaces", "deviceclasses", "leases",
-                        "composabilityrequests", "composableresources")}
+                        "composabilityrequests", "composableresources", "provisioningrequests")}
 # Steps of a claim's timeline in their order, with their begin and end.
 HOPS: t.Final[Mapping[str, str]] = {
     "plan": "from the moment that a pod is seen to be held until its node is chosen",
@@ -65,6 +66,8 @@ COUNTERS: t.Final[Mapping[str, Metric]] = {
                                   {"reason": ("unserved", "not_judged")}),
     "gate_misjudged_total": Metric("Pods that the scheduler did not place where their devices are.",
                                    {"reason": ("elsewhere", "unschedulable")}),
+    "provisioning_requests_total": Metric("ProvisioningRequests of this collection's class, by what became of them.",
+                                          {"result": ("provisioned", "failed", "expired", "revoked")}),
     "attaches_total": Metric("Requests to the CDI Manager for a device, by how they ended.",
                              {"manager": CONFIGURED, "model": CONFIGURED, "outcome": ("succeeded", "failed"),
                               "reason": REASONS_ATTACH}),

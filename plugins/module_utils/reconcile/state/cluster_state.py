@@ -23,10 +23,11 @@ from ...kube.api_resources import (
     NAMESPACES,
     NODES,
     PODS,
+    PROVISIONING_REQUESTS,
     SLICES,
     ApiResource,
 )
-from ...kube.objects import claims, cohdi, nodes, pods, slices
+from ...kube.objects import claims, cohdi, nodes, pods, provisioning_requests, slices
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.shown_devices import Shown
 from ...kube.watch.store import Store
@@ -97,6 +98,7 @@ class ClusterState:
         self.resources = Store(indexers.RESOURCES, trim=cohdi.trimmed)
         self.pods = Store(indexers.PODS, trim=pods.trimmed)
         self.namespaces, self.classes = Store({}), Store({})
+        self.provisioning = Store({}, trim=provisioning_requests.trimmed)
         self.snapshot: FabricSnapshot | None = None
         self.fabric_problem = self.pools_problem = ""
         self.refused_models: dict[str, str] = {}
@@ -124,7 +126,8 @@ class ClusterState:
         """Return the store of each kind."""
         return {CLAIMS: self.claims, SLICES: self.slices, NODES: self.nodes, PODS: self.pods,
                 COMPOSABILITY_REQUESTS: self.requests, COMPOSABLE_RESOURCES: self.resources,
-                NAMESPACES: self.namespaces, DEVICE_CLASSES: self.classes}
+                NAMESPACES: self.namespaces, DEVICE_CLASSES: self.classes,
+                PROVISIONING_REQUESTS: self.provisioning}
 
     def age(self) -> None:
         """Drop decoded objects that no caller has read since the last call."""

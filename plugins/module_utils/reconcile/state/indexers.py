@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, slices
+from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, provisioning_requests, slices
 from ...planning.node.demand import PREPARING
 from . import adapters
 
@@ -127,6 +127,12 @@ def _grouped(pod: Json) -> Iterable[Hashable]:
     return (True,) if pods.group(pod) else ()
 
 
+def _consumes(pod: Json) -> Iterable[Hashable]:
+    """Index by the ProvisioningRequest that booked the devices of the pod."""
+    key = provisioning_requests.consumed(pod)
+    return (key,) if key else ()
+
+
 def _machine(obj: Json) -> Iterable[Hashable]:
     uid = nodes.machine(obj)
     return (uid,) if uid else ()
@@ -154,4 +160,5 @@ RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device"
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting,
                                "unattached": _unattached}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
-                          "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting}
+                          "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting,
+                          "consumes": _consumes}

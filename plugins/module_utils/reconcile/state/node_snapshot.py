@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ...kube.objects import claims, cohdi, nodes, pods
+from ...kube.objects.provisioning_requests import is_expected
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
 from ...node.vendors import DRA_DRIVERS
 from ...planning.bar_room import BAR_ROOM
@@ -246,6 +247,8 @@ def _is_prepared(state: ClusterState, raw: Json) -> bool:
 def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float, now: float) -> bool:
     """Return whether the claim may still take the device. A claim on another node has left it."""
     claim = state.claim(claim_uid) if claim_uid else None
+    if claim is None and is_expected(claim_uid):
+        return state.reservations.holds_for(claim_uid)
     if claim is None:  # a special claim is known by its pod and is absent between two scheduling cycles
         pod = state.pods.first("uid", claim_uid.partition("/")[2])
         alive = pod is not None and not pods.ended(pod)

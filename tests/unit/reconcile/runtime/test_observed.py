@@ -28,7 +28,8 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric impor
 
 Quiet = tuple[ControllerManager, Bench]
 MODELS = dict.fromkeys((A100, H100, T4), 0)
-QUEUES = dict.fromkeys(("node", "node-records", "pool", "request", "gates", "nominations", "floors"), 0)
+QUEUES = dict.fromkeys(("node", "node-records", "pool", "request", "gates", "nominations", "floors",
+                        "provisioning"), 0)
 
 
 def test_every_gauge_has_a_value(quiet: Quiet) -> None:

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Match gated pods with the nodes and devices that their ProvisioningRequest has booked."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...kube.objects import pods
+from ...kube.objects.provisioning_requests import consumed
+from ...planning.node.snapshot import PodRef
+from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
+from ...planning.scheduling.framework.quantity import BadQuantity
+from ...planning.scheduling.snapshot import GatedPod, Placement
+from ..gating.second_judgement import unsuitable
+from ..keys import ProvisioningKey
+from ..state.cluster_state import ClusterState
+from ..state.reservations import OPEN
+from .bookings import DONE, Booking, Bookings
+from .expected_pods import ExpectedPod
+
+Json = dict[str, t.Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """A pod and what was booked for it.
+
+    ``placement``: of the pod. ``expected``: the placement of the expected pod that it replaces.
+    ``devices``: each kept ComposableResource with the claim of the pod (its key) that gets it.
+    """
+
+    placement: Placement
+    expected: Placement
+    devices: tuple[tuple[str, str], ...]
+
+
+def booked_placements(state: ClusterState, bookings: Bookings) -> Iterator[Booked]:
+    """Yield each gated pod whose request has a place with its devices. No place is yielded twice."""
+    taken: set[str] = set()
+    for raw in state.pods.by("gated", True) if bookings.keys() else ():
+        request = consumed(raw)
+        booking = bookings.get(ProvisioningKey(*request)) if request else None
+        if booking is None or booking.phase != DONE or pods.foreign(raw) or state.reservations.get(
+                raw["metadata"]["uid"]):
+            continue
+        pod = GatedPod(raw, state.claims_by_entry(raw), 0.0)
+        found = next(_fitting(state, booking, pod, taken), None)
+        if found is not None:
+            taken.add(found.expected.pod.uid)
+            yield found
+
+
+def _fitting(state: ClusterState, booking: Booking, pod: GatedPod, taken: set[str]) -> Iterator[Booked]:
+    wanted = _wanted(state, pod)
+    for uid, expected in booking.pods.items():
+        reservation = state.reservations.get(uid)
+        if uid in taken or reservation is None or reservation.phase != OPEN:
+            continue
+        if wanted is not None and wanted == _wanted(state, expected.pod):
+            made = _booked(state, pod, expected, reservation.placement)
+            if made is not None and not unsuitable(state, made.placement):
+                yield made
+
+
+def _wanted(state: ClusterState, pod: GatedPod) -> dict[str, Json] | None:
+    """Return the devices of each claim by its entry, None while a claim does not exist.
+
+    The entry of extended resources is empty.
+    """
+    classes = {each["metadata"]["name"]: each for each in state.classes.list()}
+    try:
+        special = special_claim(pod, classes_by_resource(classes))
+    except BadQuantity:
+        return None
+    if any(claim is None for claim in pod.claims.values()):
+        return None
+    found = {entry: claim["spec"]["devices"] for entry, claim in pod.claims.items() if claim is not None}
+    return {**found, **({"": special["spec"]["devices"]} if special else {})}
+
+
+def _booked(state: ClusterState, pod: GatedPod, expected: ExpectedPod, place: Placement) -> Booked | None:
+    """Return the placement of the pod, None if a device of the expected pod is not there now."""
+    uid_of = _claim_uids(pod)
+    keys = {expected.entries[entry]: uid for entry, uid in uid_of.items()}
+    devices = []
+    for key, models in place.needs.items():
+        kept = state.holds.kept_for(key)
+        if len(kept) < sum(models.values()):
+            return None
+        devices += [(str(each["metadata"]["name"]), keys[key]) for each in kept]
+    needs = {keys[key]: models for key, models in place.needs.items()}
+    meta = pod.raw["metadata"]
+    made = Placement(PodRef(meta["namespace"], meta["name"], meta["uid"]), place.node, needs, state.clock(), pod.raw,
+                     _by_claim(devices), reason=f"booked by {expected.pod.group.key if expected.pod.group else ''}")
+    return Booked(made, place, tuple(devices))
+
+
+def _claim_uids(pod: GatedPod) -> dict[str, str]:
+    named = {entry: str(claim["metadata"]["uid"]) for entry, claim in pod.claims.items() if claim}
+    return {**named, "": pod.ref.special_claim}
+
+
+def _by_claim(devices: list[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    return {claim: tuple(name for name, of in devices if of == claim) for _name, claim in devices}

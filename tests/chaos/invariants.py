@@ -20,8 +20,9 @@ from ansible_collections.composable.infra.tests.chaos.models.patches import Json
 from ansible_collections.composable.infra.tests.chaos.models.restored import Restored
 from ansible_collections.composable.infra.tests.chaos.world import HOLD_TIMEOUT, PLACEMENT_TIMEOUT, World
 
-DOUBLE, LEAK, LOST, THEFT, HELD, FENCE, BROKEN = (
-    "double attachment", "leak", "lost claim", "theft", "held too long", "asked without leading", "broken")
+DOUBLE, LEAK, LOST, THEFT, HELD, FENCE, BROKEN, OSCILLATION = (
+    "double attachment", "leak", "lost claim", "theft", "held too long", "asked without leading", "broken",
+    "oscillation")
 # docs/gated.md: hold_timeout for what a plan lacks, twice placement_timeout for devices that do not
 # come, and 15 s of a Lease until another replica leads. A pass begins at least every 5 s.
 HELD_BOUND = HOLD_TIMEOUT + 2 * PLACEMENT_TIMEOUT + 15.0 + 5.0
@@ -154,6 +155,18 @@ class Judge:
         for raw in self._world.server.of("composableresources"):
             self._note_unseen(raw)
             self.ambiguous |= self.foreign & {str((raw.get("status") or {}).get("cdi_device_id"))}
+
+    def count_attaches(self) -> None:
+        """Check that no more devices were attached than pods and Jobs have requested.
+
+        A run without faults must not attach a device, detach it unused, and attach it again.
+        """
+        steps = self._world.scenario.steps
+        wanted = sum(int(step.with_["count"]) * int(step.with_.get("devices", 1)) + ("second" in step.with_)
+                     for step in steps if step.kind in ("pod", "job"))
+        attached = sum(entry.what == "attached" for entry in self._world.manager.log)
+        if attached > wanted:
+            self.say(OSCILLATION, f"{attached} devices were attached for {wanted} that were requested")
 
     def look(self) -> None:
         """Check the invariants that depend on time: how long pods are gated, and devices that nodes

@@ -9,7 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ansible_collections.composable.infra.tests.chaos import faults, workload
@@ -23,6 +23,8 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 # Seconds of virtual time after the last fault in which every pod must run, and then every device
 # must be returned.
 SETTLED_WITHIN = 300.0
+# The same for all Jobs of a queue, one after the other and with the back-off of Kueue.
+JOBS_WITHIN = 1500.0
 _DO = {**workload.DO, **faults.DO}
 
 
@@ -56,6 +58,17 @@ def scenario(seed: int) -> Scenario:
         wired=rng.random() < 0.1 or any(step.kind == "manager lies" for step in steps))
 
 
+def queue_scenario(seed: int) -> Scenario:
+    """Return a random scenario with a queue of Jobs beside other pods. Every second one has no
+    faults.
+    """
+    base, rng = scenario(seed), random.Random(f"queue {seed}")
+    others = [step for step in base.steps if step.kind in ("pod", "delete") or (seed % 2 and step.kind in faults.DO)]
+    steps = [*others, *workload.jobs(rng, base.devices)]
+    return replace(base, queue=rng.randint(1, 2) * max(base.devices.values()),
+                   steps=tuple(sorted(steps, key=lambda step: step.at)))
+
+
 def run(found: Scenario) -> Outcome:
     """Execute a scenario and judge it."""
     began = time.monotonic()
@@ -87,12 +100,31 @@ def _live(world: World, judge: Judge) -> None:
     _until(world, judge, lambda: not (judge.waiting() or judge.held()), until)
     for name in judge.waiting():
         judge.say(LOST, f"pod {name} does not run")
+    _end_jobs(world, judge)
     for pod in list(world.server.of("pods")):
         workload.delete(world, pod["metadata"]["name"], pod["metadata"]["namespace"])
     _until(world, judge, lambda: not judge.left_over(), world.simulation.now + SETTLED_WITHIN)
     for what in judge.left_over():
         judge.say(LEAK, what)
     judge.end()
+
+
+def _end_jobs(world: World, judge: Judge) -> None:
+    """Let other pods end, then wait for all Jobs of the queue."""
+    if not world.scenario.queue:
+        return
+    of_jobs = {(job.namespace, name) for job in world.kueue.jobs for name in job.pods}
+    for pod in list(world.server.of("pods")):
+        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in of_jobs:
+            workload.delete(world, pod["metadata"]["name"], pod["metadata"]["namespace"])
+    until = world.simulation.now + JOBS_WITHIN
+    _until(world, judge, lambda: all(job.over for job in world.kueue.jobs), until)
+    for job in world.kueue.jobs:
+        if not job.over:
+            judge.say(LOST, f"job {job.name} is {job.state}: {job.message}")
+    if not any(step.kind in faults.DO for step in world.scenario.steps):
+        judge.count_attaches()
+    world.kueue.stop_all()
 
 
 def _is_past(world: World, at: float) -> bool:

@@ -36,7 +36,8 @@ class Scenario:
     with this handover. The plugin is then the node agents' own in all respects that a controller
     sees. ``wired``: the CDI Manager is reached by the shipped FM driver and HTTP. Only then it can
     give wrong answers. ``attach_timeout``, ``gone_node_power``: the settings. The CDI Manager
-    reports no power state.
+    reports no power state. ``queue``: quota of a Kueue in devices, 0 for none. Only with a Kueue the
+    controllers serve ProvisioningRequests.
     """
 
     seed: int
@@ -56,6 +57,7 @@ class Scenario:
     wired: bool = False
     attach_timeout: float = 15.0
     gone_node_power: str = "assume_off"
+    queue: int = 0
     steps: tuple[Step, ...] = ()
 
     def without(self, dropped: set[int]) -> Scenario:

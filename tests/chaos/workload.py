@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import typing as t
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import NAME
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
@@ -51,6 +52,24 @@ def steps(rng: random.Random, nodes: int) -> list[Step]:
         if rng.random() < 0.6:
             found.append(Step(at + rng.choice((0.02, 0.5, 3.0, 20.0)) * rng.uniform(0.5, 2.0), "delete",
                               {"name": name, "namespace": wanted["namespace"]}))
+    return [*found, *_by_administrators(rng, nodes)]
+
+
+def jobs(rng: random.Random, devices: Mapping[str, int]) -> list[Step]:
+    """Return Jobs for a queue. Each of them fits on the fabric if nothing else does."""
+    found: list[Step] = []
+    for number in range(rng.randint(2, 6)):
+        model = rng.choice(MODELS)
+        each = rng.choice((1, 1, 2)) if devices[model] > 1 else 1
+        wanted: dict[str, t.Any] = {"name": f"job-{number}", "namespace": rng.choice(("team-a", "team-b")),
+                                    "model": model, "devices": each, "count": rng.randint(1, devices[model] // each),
+                                    "seconds": rng.choice((1.0, 10.0, 30.0))}
+        found.append(Step(rng.uniform(0.0, SECONDS), "job", wanted))
+    return found
+
+
+def _by_administrators(rng: random.Random, nodes: int) -> list[Step]:
+    found: list[Step] = []
     for _unused in range(rng.choice((0, 0, 1, 2))):
         where: dict[str, t.Any] = {"node": rng.randrange(nodes), "model": rng.choice(MODELS)}
         found.append(Step(rng.uniform(0.0, SECONDS), "place", where))
@@ -63,31 +82,42 @@ def steps(rng: random.Random, nodes: int) -> list[Step]:
 
 def _pod(world: World, with_: Mapping[str, t.Any]) -> None:
     """Create a pod and its claims, as the API server has them after admission."""
-    name, namespace = with_["name"], with_["namespace"]
     entries = [("first", with_["model"], with_["count"])]
     if with_.get("second"):
         entries.append(("second", with_["second"], 1))
+    create_pod(world, with_["name"], with_["namespace"], entries, {}, with_.get("zone"))
+
+
+def create_pod(world: World, name: str, namespace: str, entries: list[tuple[str, str, int]],
+               annotations: Mapping[str, str], zone: str | None = None) -> None:
+    """Create a pod and its claims. ``entries``: entry, model and number of devices of each claim."""
     spec: Json = {"schedulerName": "default-scheduler", "containers": [{"name": "c"}], "resourceClaims": [
         {"name": entry, "resourceClaimName": f"{name}-{entry}"} for entry, _model, _count in entries]}
-    if with_.get("zone"):
-        spec["nodeSelector"] = {"zone": with_["zone"]}
+    if zone:
+        spec["nodeSelector"] = {"zone": zone}
     if NAMESPACES[namespace] and _gated(world):
         spec["schedulingGates"] = [{"name": pods.GATE}]
-    made = world.server.create("pods", {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Pending"}},
+    meta = {"name": name, **({"annotations": {**annotations}} if annotations else {})}
+    made = world.server.create("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}},
                                namespace)
     for entry, model, count in entries:
         _claim(world, made, f"{name}-{entry}", model, count)
 
 
 def _claim(world: World, pod: Json, name: str, model: str, count: int) -> None:
-    cel = f'device.attributes["{DRIVER}"].productName == "NVIDIA {model}"'
-    exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count,
-               "selectors": [{"cel": {"expression": cel}}]}
     meta = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
     world.server.create("resourceclaims", {
         "metadata": {"name": name, "annotations": {PRODUCT: f"NVIDIA {model}"}, "ownerReferences": [owner]},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}, meta["namespace"])
+        "spec": claim_spec(model, count)}, meta["namespace"])
+
+
+def claim_spec(model: str, count: int) -> Json:
+    """Return the spec of a claim for ``count`` devices of a model."""
+    cel = f'device.attributes["{DRIVER}"].productName == "NVIDIA {model}"'
+    exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count,
+               "selectors": [{"cel": {"expression": cel}}]}
+    return {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
 
 
 def _gated(world: World) -> bool:
@@ -109,6 +139,38 @@ def delete(world: World, name: str, namespace: str) -> None:
         world.server.remove("pods", name, namespace)
 
 
+@dataclass
+class Job:
+    """A Job in the queue of Kueue: ``count`` pods with ``devices`` each, which run for ``seconds``."""
+
+    name: str
+    namespace: str
+    model: str
+    count: int
+    devices: int
+    seconds: float
+    state: str = "queued"
+    attempt: int = 1
+    not_before: float = 0.0
+    running_since: float = 0.0
+    message: str = ""
+
+    @property
+    def request(self) -> str:
+        """Return the name of its request (``ProvisioningRequestName``)."""
+        return f"{self.name}-attach-{self.attempt}"
+
+    @property
+    def pods(self) -> list[str]:
+        """Return the names of its pods."""
+        return [f"{self.name}-{number}" for number in range(self.count)]
+
+    @property
+    def over(self) -> bool:
+        """Return whether the Job needs nothing any more."""
+        return self.state in ("finished", "rejected")
+
+
 def _place(world: World, with_: Mapping[str, t.Any]) -> None:
     world.manager.place(world.node(with_).machine, with_["model"])
 
@@ -120,6 +182,7 @@ def _cordon(world: World, with_: Mapping[str, t.Any], unschedulable: bool) -> No
 DO: t.Final[Mapping[str, Callable[[World, Mapping[str, t.Any]], object]]] = {
     "pod": _pod,
     "delete": lambda world, with_: delete(world, with_["name"], with_["namespace"]),
+    "job": lambda world, with_: world.kueue.submit(Job(**with_)),
     "place": _place,
     "cordon": lambda world, with_: _cordon(world, with_, True),
     "uncordon": lambda world, with_: _cordon(world, with_, False),

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import 
 from ansible_collections.composable.infra.tests.chaos.models.controllers import Controllers
 from ansible_collections.composable.infra.tests.chaos.models.kube_controllers import ClaimController
 from ansible_collections.composable.infra.tests.chaos.models.kube_scheduler import KubeScheduler
+from ansible_collections.composable.infra.tests.chaos.models.kueue import Kueue
 from ansible_collections.composable.infra.tests.chaos.models.node import Node
 from ansible_collections.composable.infra.tests.chaos.models.transport import Network
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
@@ -65,6 +66,7 @@ class World:
                            reads_claims=scenario.agents_read_claims) for name in names]
         self.controllers = Controllers(self.simulation, self.network, self.manager, self._config(),
                                        scenario.replicas, scenario.wired)
+        self.kueue: Kueue = Kueue(self, scenario.queue)
         self.manager.fate, self.network.fate = self._fate_at_manager, self._fate_at_server
         self.manager.lie = lambda: self._drawn("wire") or ""
         self.manager.at_point = self.network.at_point = self._at_point
@@ -86,6 +88,8 @@ class World:
             node.start()
         self.scheduler.start()
         self.claims.start()
+        if self.scenario.queue:
+            self.kueue.start()
         self.controllers.start()
 
     def heal(self) -> None:
@@ -128,7 +132,7 @@ class World:
     def processes(self) -> list[Process]:
         """Return all processes."""
         return [*self.controllers.processes, self.scheduler.process, self.claims.process, self.manager.process,
-                self.simulation.outside, *(node.process for node in self.nodes)]
+                self.simulation.outside, self.kueue.process, *(node.process for node in self.nodes)]
 
     def _wall(self) -> float:
         return stand_ins.EPOCH + self.simulation.now
@@ -141,7 +145,8 @@ class World:
             "node_hands": "agent", "device_no_removal_duration": scenario.hold, "handover_timeout": 15.0,
             "hold_timeout": HOLD_TIMEOUT, "placement_timeout": PLACEMENT_TIMEOUT, "gone_node_duration": 60.0,
             "gone_node_power": scenario.gone_node_power,
-            "handover_models": dict.fromkeys(scenario.direct, "direct")})
+            "handover_models": dict.fromkeys(scenario.direct, "direct"),
+            "provisioning_requests": bool(scenario.queue)})
 
     def _drawn(self, whom: str) -> str | None:
         return next((fate for part, fate, share in self.fates if part == whom and self.rng.random() < share), None)

@@ -20,7 +20,7 @@ from ..watch.parts import header, metadata, picked
 Json = dict[str, t.Any]
 
 CLASS: t.Final = "attach.composable.infra"
-# Annotation of a pod: the name of the ProvisioningRequest in its namespace whose devices it uses.
+# Annotation of a pod: the name of the ProvisioningRequest in its namespace that it consumes.
 CONSUMES: t.Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 ACCEPTED, PROVISIONED, FAILED = "Accepted", "Provisioned", "Failed"
 EXPIRED, REVOKED = "BookingExpired", "CapacityRevoked"
@@ -59,7 +59,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningRequest:
-    """What is read of a ProvisioningRequest. Times are epoch seconds.
+    """The fields of a ProvisioningRequest that are read. Times are epoch seconds.
 
     ``created``: its creation. ``valid_for``: seconds until it fails without devices, None for no
     limit. ``problem``: why it cannot be read, else empty. ``true``: the conditions that are True,
@@ -116,8 +116,7 @@ def _valid_for(parameters: Mapping[str, str]) -> tuple[float | None, str]:
 
 
 def _seats(text: str) -> tuple[tuple[Seat, ...], str]:
-    """Return the booking. Nobody but this collection writes it, so one of another form is a
-    problem.
+    """Return the booking. Only this collection writes it, so another form is a problem.
     """
     try:
         found = [Seat(int(each["podSet"]), int(number), str(each["node"]),
@@ -172,7 +171,7 @@ def _unchanged(raw: Json) -> Json:
 
 
 def consumed(pod: Mapping[str, t.Any]) -> tuple[str, str] | None:
-    """Return (namespace, name) of the request whose devices a raw pod uses, None for no request."""
+    """Return (namespace, name) of the request that a raw pod consumes, None for no request."""
     meta = pod["metadata"]
     name = (meta.get("annotations") or {}).get(CONSUMES)
     return (str(meta["namespace"]), str(name)) if name else None

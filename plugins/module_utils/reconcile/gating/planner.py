@@ -11,8 +11,9 @@ from dataclasses import replace
 from ...planning.scheduling.messages import pending_reasons
 from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.plan import plan_placements
-from ...planning.scheduling.snapshot import Release, SchedulingPlan
+from ...planning.scheduling.snapshot import GatedPod, Release, SchedulingPlan
 from ..provisioning.bookings import Bookings
+from ..provisioning.consumers import booked_placements
 from ..state.cluster_state import ClusterState
 from .node_facts import KnownNodes
 from .snapshot import facts_ahead, scheduling_snapshot, waiting
@@ -37,7 +38,7 @@ def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | N
     request waits until the request has its devices.
     """
     settings, found = state.settings, tuple(waiting(state, state.now()))
-    held_back = {pod.uid: why for pod in found if bookings and (why := bookings.holds_back(pod.raw))}
+    held_back = _held_back(state, bookings, found) if bookings else {}
     wait_reasons = tuple(each for pod in found if pod.uid in held_back
                          for each in pending_reasons(pod, held_back[pod.uid]))
     found = tuple(pod for pod in found if pod.uid not in held_back)
@@ -47,3 +48,15 @@ def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | N
     others = tuple(Release(pod.ref, f"the handover of namespace {pod.ref.namespace} is {handover}", False)
                    for pod in found if (handover := settings.handover_of(pod.ref.namespace)) != "gated")
     return replace(plan, releases=plan.releases + others, wait_reasons=plan.wait_reasons + wait_reasons)
+
+
+def _held_back(state: ClusterState, bookings: Bookings, found: tuple[GatedPod, ...]) -> dict[str, str]:
+    """Return why pods are not planned now, by their UID: other devices are, or will be, booked for
+    them.
+
+    The claim of a pod may have arrived after the pods of this pass got what was booked. The pod
+    then gets it in the next pass.
+    """
+    waits = {pod.uid: why for pod in found if (why := bookings.holds_back(pod.raw))}
+    return waits | {each.placement.pod.uid: "the devices that are booked for it"
+                    for each in booked_placements(state, bookings)}

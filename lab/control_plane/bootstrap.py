@@ -124,6 +124,12 @@ def autoscaler_documents() -> list[dict[str, Any]]:
     return [document for name in ("rbac", "policy") for document in documents(DEPLOY / "autoscaler" / f"{name}.yaml")]
 
 
+def provisioning_documents() -> list[dict[str, Any]]:
+    """Return the CRD of ProvisioningRequests, and what the scaler needs to serve them."""
+    shipped = [document for path in sorted((DEPLOY / "provisioning").glob("*.yaml")) for document in documents(path)]
+    return [*documents(HERE / "manifests" / "provisioning.yaml"), *shipped]
+
+
 def agent_plugin_documents(*, own_driver: bool = False) -> list[dict[str, Any]]:
     """Return the permissions to restart the vendor's plugin, after its namespace, or to be a
     driver."""

@@ -18,19 +18,27 @@ from ansible_collections.composable.infra.emulator import Emulator
 from ansible_collections.composable.infra.emulator.pool.fabric_spec import simple_spec
 from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.binaries.releases import find_release
-from ansible_collections.composable.infra.lab.control_plane.bootstrap import gate_documents
+from ansible_collections.composable.infra.lab.control_plane.bootstrap import gate_documents, provisioning_documents
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
+from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.plugin import daemonset
 from ansible_collections.composable.infra.lab.names import DRIVER, OWN_DRIVER
 from ansible_collections.composable.infra.lab.options import LabOptions
 from ansible_collections.composable.infra.lab.real_nodes.images import WORKLOAD
 from ansible_collections.composable.infra.lab.real_nodes.plugin import daemonset as real_daemonset
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NAMESPACES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    NAMESPACES,
+    PODS,
+    PROVISIONING_REQUESTS,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 
 Json = dict[str, t.Any]
+# A limit for hangs: a new CRD is served within a second.
+SERVED_SECONDS = 60.0
 WORK, BESIDE = "work", "beside"
 A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
 
@@ -133,10 +141,22 @@ class Stage:
         self.kubeconfig = self.lab.service_account_kubeconfig("composable-infra", "composable-infra")
         self.config_path = self.folder / "config.yml"
         self.use(o.managers[0])
+        if o.extra.get("provisioning_requests"):
+            self._serve_provisioning_requests()
         self.gated = o.handover == "gated"
         if self.gated:
             labels = {"metadata": {"labels": {pods.OPT: "true"}}}
             self.client.merge_patch(NAMESPACES, "default", labels)
+
+    def _serve_provisioning_requests(self) -> None:
+        """Create the CRD and the permissions, and wait until the API server serves the kind."""
+        for document in provisioning_documents():
+            self.lab.api.apply(document)
+        path, deadline = PROVISIONING_REQUESTS.path(), time.monotonic() + SERVED_SECONDS
+        while not self.lab.api.exists(path):
+            if time.monotonic() > deadline:
+                raise LabError(f"the API server does not serve {path} within {SERVED_SECONDS:g} s")
+            time.sleep(0.05)
 
     def __enter__(self) -> Stage:
         return self

@@ -15,7 +15,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.tests.chaos.invariants import kinds
 from ansible_collections.composable.infra.tests.chaos.on_lab import page, record
 from ansible_collections.composable.infra.tests.chaos.on_lab.run import LabOutcome
 from ansible_collections.composable.infra.tests.chaos.on_lab.side_by_side import side_by_side
-from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, scenario
+from ansible_collections.composable.infra.tests.chaos.runs import Outcome, queue_scenario, run, scenario
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
 from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
 
@@ -59,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
                                                                 "(default: %(default)s)")
     it.add_argument("--scenario", help="repeat one run: a file with the JSON that a failing run prints")
     it.add_argument("--log", action="store_true", help="with --scenario: print all that happened")
+    it.add_argument("--queue", action="store_true", help="a queue of Jobs with ProvisioningRequests beside other pods")
     it.add_argument("--lab", action="store_true", help="real processes on labs instead of the simulation, about "
                                                        "half a minute for a run")
     it.add_argument("--record", action="store_true", help=f"with --lab: write what came of each run to {record.PATH}, "
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.lab:
         return _on_lab(range(seed, seed + args.runs), max(1, args.parallel), args.record, args.keep)
     began, total = time.monotonic(), Total()
-    for outcome in outcomes(range(seed, seed + args.runs), max(1, args.parallel)):
+    for outcome in outcomes(range(seed, seed + args.runs), max(1, args.parallel), of_queue if args.queue else of_seed):
         total.add(outcome)
         if outcome.violations:
             print(report(outcome), flush=True)
@@ -114,18 +115,23 @@ def _on_lab(seeds: range, labs: int, recorded: bool, keep: str | None) -> int:
     return status or (1 if record.sums(found).failed else 0)
 
 
-def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:
-    """Yield the outcome of each seed, in order."""
+def outcomes(seeds: Sequence[int], parallel: int, one: Callable[[int], Outcome]) -> Iterator[Outcome]:
+    """Yield the outcome of ``one`` for each seed, in order."""
     if parallel == 1:
-        yield from map(of_seed, seeds)
+        yield from map(one, seeds)
         return
     with ProcessPoolExecutor(parallel) as pool:
-        yield from pool.map(of_seed, seeds, chunksize=max(1, min(10, len(seeds) // (2 * parallel))))
+        yield from pool.map(one, seeds, chunksize=max(1, min(10, len(seeds) // (2 * parallel))))
 
 
 def of_seed(seed: int) -> Outcome:
     """Run one seed."""
     return run(scenario(seed))
+
+
+def of_queue(seed: int) -> Outcome:
+    """Run one seed with a queue of Jobs."""
+    return run(queue_scenario(seed))
 
 
 def report(outcome: Outcome) -> str:

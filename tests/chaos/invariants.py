@@ -156,6 +156,14 @@ class Judge:
             self._note_unseen(raw)
             self.ambiguous |= self.foreign & {str((raw.get("status") or {}).get("cdi_device_id"))}
 
+    def usable(self, model: str) -> int:
+        """Return the devices of a model that belong to no administrator and were not orphaned by a
+        restore.
+        """
+        others = self.foreign | self.restored.orphans
+        return sum(device.spec.model == model and uid not in others
+                   for uid, device in self._world.manager.pool.devices.items())
+
     def count_attaches(self) -> None:
         """Check that no more devices were attached than pods and Jobs have requested.
 

@@ -59,13 +59,17 @@ def scenario(seed: int) -> Scenario:
 
 
 def queue_scenario(seed: int) -> Scenario:
-    """Return a random scenario with a queue of Jobs beside other pods. Every second one has no
-    faults.
+    """Return a random scenario with a queue of Jobs beside other pods.
+
+    Every second one has no faults, and all its pods are gated. The scheduler may place a pod of a
+    pool on a node that gets no device in time, which is another story.
     """
     base, rng = scenario(seed), random.Random(f"queue {seed}")
-    others = [step for step in base.steps if step.kind in ("pod", "delete") or (seed % 2 and step.kind in faults.DO)]
+    calm = seed % 2 == 0
+    others = [step for step in base.steps if step.kind in ("pod", "delete") or (not calm and step.kind in faults.DO)]
+    others = [step for step in others if not (calm and step.with_.get("namespace") == "plain")]
     steps = [*others, *workload.jobs(rng, base.devices)]
-    return replace(base, queue=rng.randint(1, 2) * max(base.devices.values()),
+    return replace(base, direct=() if calm else base.direct, queue=rng.randint(1, 2) * max(base.devices.values()),
                    steps=tuple(sorted(steps, key=lambda step: step.at)))
 
 
@@ -120,7 +124,7 @@ def _end_jobs(world: World, judge: Judge) -> None:
     until = world.simulation.now + JOBS_WITHIN
     _until(world, judge, lambda: all(job.over for job in world.kueue.jobs), until)
     for job in world.kueue.jobs:
-        if not job.over:
+        if not job.over and judge.usable(job.model) >= job.count * job.devices:
             judge.say(LOST, f"job {job.name} is {job.state}: {job.message}")
     if not any(step.kind in faults.DO for step in world.scenario.steps):
         judge.count_attaches()

@@ -9,12 +9,21 @@ import typing as t
 from collections.abc import Mapping
 
 from ...module_utils.planning.device_info import HANDOVERS
-from . import class_rules, cluster_rules, control_rules, driver_rules, findings, node_rules, operator_rules
+from . import (
+    class_rules,
+    cluster_rules,
+    control_rules,
+    driver_rules,
+    findings,
+    node_rules,
+    operator_rules,
+    queue_rules,
+)
 from .findings import Case, Finding, result, stop
 from .matrix import matrix
 
 RULES = (*control_rules.RULES, *cluster_rules.RULES, *class_rules.RULES, *operator_rules.RULES, *driver_rules.RULES,
-         *node_rules.RULES)
+         *node_rules.RULES, *queue_rules.RULES)
 _CHOICES: dict[str, tuple[str, ...]] = {
     "platform": ("kubernetes", "rke2", "k3s", "openshift"),
     "controllers": ("ours", "cohdi"),

@@ -29,7 +29,8 @@ KUBELET_PLUGIN, AUTOSCALER, WIRE = "controller/agent/kubelet_plugin", "controlle
 ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE, RUNTIME})
 # The rooms of `reconcile`, each may use those before it.
 LAYERS = ("keys", "concerned", "timelines", "state", "accounting", "config", "autoscaler_config", "writers", "runtime",
-          "pool", "prewarm", "rescheduling", "gating", "node", "manager", "preflight", "oneshot", "whatif")
+          "pool", "prewarm", "rescheduling", "bookings", "gating", "provisioning", "node", "manager", "preflight",
+          "oneshot", "whatif")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,8 @@ def granted() -> Iterator[tuple[str, Write]]:
 
 # By the folder and file of the role: the policies that say the rest of it, any one of them.
 SAYS = {"agent/kubelet_plugin": {"composable-infra-agent-driver"}, "agent/plugin": {"composable-infra-agent"},
-        "agent/rbac": {"composable-infra-agent"}, "autoscaler/rbac": {"composable-infra-autoscaler"}}
+        "agent/rbac": {"composable-infra-agent"}, "autoscaler/rbac": {"composable-infra-autoscaler"},
+        "provisioning/rbac": {"composable-infra-provisioning"}}
 
 
 @pytest.mark.parametrize(("role", "write"), [*dict.fromkeys(granted())], ids=str)

@@ -286,4 +286,7 @@ REFUSED: list[tuple[str, Changes, Changes, str, str]] = [
         "Set composable_controllers to ours, or preflight_handover to reschedule",
     ),
     ("a choice that does not exist", {}, {"handover": "at once"}, "plan", "Set it to one of gated, direct, reschedule"),
+    ("no provisioning requests", {}, {"config": {"provisioning_requests": True}}, "provisioning requests",
+     "Apply cluster-autoscaler/apis/config/crd/autoscaling.x-k8s.io_provisioningrequests.yaml of kubernetes/autoscaler"
+     ", or set provisioning_requests to false"),
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+import typing as t
 
 import pytest
 
@@ -23,6 +24,7 @@ from ansible_collections.composable.infra.tests.unit.stack.combinations import (
     Changes,
 )
 
+ASKED = [{"object": "team-a/gpu", "class": "gpu.nvidia.com", "selectors": ["true"]}]
 BOTH: Changes = {**TYPED, "other-driver-names": ["own.example"]}
 EITHER = "device.driver in ['gpu.nvidia.com', 'own.example']"
 NEWER: Changes = {"served": [CLAIMS, RULES["v1"]], "gates": {}}
@@ -58,6 +60,8 @@ WARNED: list[tuple[str, Changes, Changes, str]] = [
     ("nouveau", {"hosts": [host("a", nouveau=True)]}, {}, "nouveau"),
     ("modeset", {"hosts": [host("a", modeset="Y")]}, {}, "nvidia-drm"),
     ("persistenced", {"hosts": [host("a", persistenced=True)]}, {}, "nvidia-persistenced"),
+    ("Kueue without the publisher", {"crds": ["clusterqueues.kueue.x-k8s.io"], "requests": ASKED},
+     {"components": ["scaler", "operator"]}, "quota of Kueue"),
 ]
 
 
@@ -99,6 +103,27 @@ def test_it_is_told_but_does_not_stop(in_cluster: Changes, in_plan: Changes, che
     found = judge(cluster(**in_cluster), plan(**in_plan))
     assert check in [finding.check for finding in of(WARN, found)]
     assert of(STOP, found) == []
+
+
+
+
+def test_provisioning_requests_need_their_definition() -> None:
+    wanted = plan(config={"provisioning_requests": True})
+    there = judge(cluster(crds=["provisioningrequests.autoscaling.x-k8s.io"]), wanted)
+    assert [each.level for each in there if each.check == "provisioning requests"] == [OK]
+    assert "provisioning requests" not in {each.check for each in judge(cluster(), plan())}
+
+
+@pytest.mark.parametrize(("crds", "components", "requests", "told"), [
+    (["clusterqueues.kueue.x-k8s.io"], ["scaler", "operator"], ASKED, 1),
+    ([], ["scaler", "operator"], ASKED, 0),
+    (["clusterqueues.kueue.x-k8s.io"], ["publisher", "scaler", "operator"], ASKED, 0),
+    (["clusterqueues.kueue.x-k8s.io"], ["scaler", "operator"], [{**ASKED[0], "selectors": []}], 0),
+])
+def test_kueue_needs_the_publisher_for_claims_with_selectors(
+        crds: list[str], components: list[str], requests: list[dict[str, t.Any]], told: int) -> None:
+    found = judge(cluster(crds=crds, requests=requests), plan(components=components))
+    assert sum(each.check == "quota of Kueue" and "team-a/gpu" in each.found for each in found) == told
 
 
 GATES = "--feature-gates={} to kube-apiserver, kube-scheduler and kube-controller-manager"

@@ -24,7 +24,7 @@ from collections.abc import Callable, Set
 from ...net.backoff import Backoff
 from ..api_resources import ApiResource, Object
 from ..client.verbs import Client
-from ..errors import ApiError, Gone, TooManyRequests, Unavailable, Unreachable
+from ..errors import ApiError, Gone, NotServed, TooManyRequests, Unavailable, Unreachable
 from .keys import Key, key_of
 from .store import Store
 from .stream import WatchStream
@@ -52,8 +52,9 @@ class Reflector:
     ``longest_delay``: longest wait after failures, in seconds. ``streaming``: request streamed
     lists, and lists in pages after the server refused one or did not complete it.
 
-    No failure ends the thread. ``last_error`` is its sentence until it is over. ``synced`` is set
-    once the first list was reported. ``relists`` counts the lists, and ``restarts`` the failures
+    No failure ends the thread. ``last_error`` is its sentence until it is over. ``not_served`` says
+    that the API server does not know the resource. ``synced`` is set once the first list was
+    reported. ``relists`` counts the lists, and ``restarts`` the failures
     after which the thread began again.
     """
 
@@ -76,6 +77,7 @@ class Reflector:
         self.client, self.resource, self.store = client, resource, store
         self.synced = threading.Event()
         self.last_error: str | None = None
+        self.not_served = False
         self.relists = self.restarts = 0
         self._on_change, self._on_echo = on_change, on_echo or on_change
         self._selectors = (namespace, label_selector, field_selector)
@@ -140,6 +142,7 @@ class Reflector:
                 self._note(gone.message)
             except ApiError as error:
                 self._note(error.message)
+                self.not_served = isinstance(error, NotServed)
                 self._wait(error.retry_after or 0.0)
             except Exception as problem:
                 self._version = ""
@@ -290,6 +293,7 @@ class Reflector:
 
     def _healthy(self) -> None:
         self.last_error = None
+        self.not_served = False
         self._failures = 0
 
     def _note(self, message: str) -> None:

@@ -24,10 +24,10 @@ from ...planning.scheduling.snapshot import Placement, SchedulingPlan
 from ...runtime.batcher import Batcher
 from ...runtime.threads import Stopped, Threads
 from ...runtime.work_queue import WorkQueue
+from ..bookings.bookings import Bookings
+from ..bookings.consumers import booked_placements
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
-from ..provisioning.bookings import Bookings
-from ..provisioning.consumers import booked_placements
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
 from ..state.cluster_state import ClusterState

@@ -14,7 +14,7 @@ from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
 from ...runtime.threads import Threads, run_all
-from ..provisioning.bookings import Bookings
+from ..bookings.bookings import Bookings
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
 from ..state.cluster_state import ClusterState, Json

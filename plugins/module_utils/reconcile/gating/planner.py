@@ -12,8 +12,8 @@ from ...planning.scheduling.messages import pending_reasons
 from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.plan import plan_placements
 from ...planning.scheduling.snapshot import GatedPod, Release, SchedulingPlan
-from ..provisioning.bookings import Bookings
-from ..provisioning.consumers import booked_placements
+from ..bookings.bookings import Bookings
+from ..bookings.consumers import booked_placements
 from ..state.cluster_state import ClusterState
 from .node_facts import KnownNodes
 from .snapshot import facts_ahead, scheduling_snapshot, waiting

@@ -10,10 +10,7 @@ Then the pod is planned again, and it is released in the end, so that no pod sta
 from __future__ import annotations
 
 from ...kube.objects import pods
-from ...planning.scheduling.filters.node_affinity import filter_node_affinity
-from ...planning.scheduling.filters.node_unschedulable import filter_unschedulable
-from ...planning.scheduling.filters.taint_toleration import filter_taints
-from ...planning.scheduling.snapshot import Placement
+from ..bookings.node_check import unsuitable
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds
@@ -67,19 +64,3 @@ class SecondJudgement:
         for model in {model for need in placement.needs.values() for model in need}:
             self._state.blocks.block(placement.node, model, BLOCK_SECONDS, reason)
         self._ends.give_up(reservation, reason)
-
-
-def unsuitable(state: ClusterState, placement: Placement) -> str:
-    """Return why the node of a placement would no longer be chosen, or an empty string.
-
-    Other pods on the node do not matter, because the plan has counted them.
-    """
-    raw, spec = state.nodes.get(placement.node), placement.raw["spec"]
-    if raw is None:
-        return "it is gone"
-    of_node, tolerations = raw.get("spec") or {}, spec.get("tolerations") or ()
-    name, labels = placement.node, raw["metadata"].get("labels") or {}
-    reason = (filter_unschedulable(bool(of_node.get("unschedulable")), tolerations)
-              or filter_taints(of_node.get("taints") or (), tolerations)
-              or filter_node_affinity(spec, name, labels))
-    return f"it {reason}" if reason else ""

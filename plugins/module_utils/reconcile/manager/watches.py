@@ -93,8 +93,12 @@ class Watches:
             reflector.stop()
 
     def synced(self) -> bool:
-        """Return whether every list has been read."""
-        return all(reflector.synced.is_set() for reflector in self.reflectors)
+        """Return whether every list has been read.
+
+        A missing CRD of ProvisioningRequests is a problem that stops nothing else.
+        """
+        return all(reflector.synced.is_set() or (reflector.resource == PROVISIONING_REQUESTS and reflector.not_served)
+                   for reflector in self.reflectors)
 
     def version(self, resource: ApiResource) -> str:
         """Return the resourceVersion up to which a kind is known, empty if it is not known."""

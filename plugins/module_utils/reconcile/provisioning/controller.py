@@ -39,6 +39,8 @@ from ...kube.objects.provisioning_requests import (
 )
 from ...kube.times import format_time
 from ...planning.scheduling.snapshot import Placement
+from ..bookings.bookings import BOOKED, DONE, WAITING, Booking
+from ..bookings.expected_pods import ExpectedPod, NotSupported, expected_pods, group_key
 from ..gating.controller import GatingController
 from ..gating.gate_opener import namespace_labels
 from ..keys import ProvisioningKey, Result
@@ -46,9 +48,7 @@ from ..runtime.event_reporter import EventReporter
 from ..runtime.metrics import Metrics
 from ..state.cluster_state import ClusterState
 from ..state.reservations import CHOSEN, OPEN, RESERVED, Reservation
-from ..state.writer import Writer
-from .bookings import BOOKED, DONE, WAITING, Booking
-from .expected_pods import ExpectedPod, NotSupported, expected_pods, group_key
+from ..writers.writer import Writer
 from .kept_devices import lost
 
 Json = dict[str, t.Any]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...planning.scheduling.snapshot import Placement
-from ..gating.second_judgement import unsuitable
+from ..bookings.node_check import unsuitable
 from ..state.cluster_state import ClusterState
 
 

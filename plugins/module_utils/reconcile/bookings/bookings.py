@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from ...kube.objects.provisioning_requests import consumed, is_expected
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import GatedPod, Json, Placement, SchedulingPlan
+from ...runtime.work_queue import WorkQueue
 from ..keys import GatesKey, Key, ProvisioningKey
-from ..runtime.work_queue import WorkQueue
 from .expected_pods import ExpectedPod
 
 WAITING, BOOKED, DONE = "waiting", "booked", "done"

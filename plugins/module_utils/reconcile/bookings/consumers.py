@@ -15,12 +15,12 @@ from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
 from ...planning.scheduling.framework.quantity import BadQuantity
 from ...planning.scheduling.snapshot import GatedPod, Placement
-from ..gating.second_judgement import unsuitable
 from ..keys import ProvisioningKey
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN
 from .bookings import DONE, Booking, Bookings
 from .expected_pods import ExpectedPod
+from .node_check import unsuitable
 
 Json = dict[str, t.Any]
 

@@ -27,7 +27,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
                       "guides/permissions", "guides/event-driven", "guides/awx", "guides/air-gap",
                       "guides/two-clusters"),
     "How to serve pods": ("guides/gate-pods", "guides/prewarm", "guides/groups", "guides/quotas",
-                          "guides/extended-resources", "guides/locality", "guides/share-a-device",
+                          "guides/kueue", "guides/extended-resources", "guides/locality", "guides/share-a-device",
                           "guides/cxl-memory", "guides/defragment"),
     "How to operate": ("guides/troubleshooting", "guides/alerts", "guides/operating", "guides/upgrading",
                        "guides/page", "guides/metrics", "guides/tracing", "whatif", "autoscaling"),

@@ -104,7 +104,7 @@ setup: ## make .venv with the pinned packages (nearly every target does this fir
 	@python=$$(tools/setup/find_python.sh $(NAMED) $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
-demo: setup ## show the collection at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running, VERBOSE=1 tells each step on a node
+demo: setup ## show the collection at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale|kueue, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running, VERBOSE=1 tells each step on a node
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 STAGE_MAKE = $(MAKE) --no-print-directory $(if $(KEEP_GOING),-k) DEADLINE=$(DEADLINE)

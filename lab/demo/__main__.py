@@ -14,10 +14,11 @@ from pathlib import Path
 from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, RELEASES, find_release
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import serves_policies
-from ansible_collections.composable.infra.lab.demo import autoscale, front_doors
+from ansible_collections.composable.infra.lab.demo import autoscale, front_doors, queued
 from ansible_collections.composable.infra.lab.demo.autoscale import Autoscaled
 from ansible_collections.composable.infra.lab.demo.installed import Installed
 from ansible_collections.composable.infra.lab.demo.picture import show
+from ansible_collections.composable.infra.lab.demo.queued import Queued
 from ansible_collections.composable.infra.lab.demo.report import table
 from ansible_collections.composable.infra.lab.demo.stage import A100, BESIDE, H100, WORK, Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
@@ -27,7 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.settings
 
 PODS = {"train": (A100, 1), "infer": (H100, 1), "big": (A100, 2)}
 OTHER, AGAIN = "ungated", "again"
-Running = front_doors.Process | Installed | Autoscaled
+Running = front_doors.Process | Installed | Autoscaled | Queued
 HOLD = 3.0
 
 
@@ -39,12 +40,13 @@ class Demo:
                  svg: Path | None = None, verbose: bool = False) -> None:
         self.verbose = verbose
         self.front_door, self.mode, self.real, self.began = front_door, mode, real, time.monotonic()
-        asked = mode == autoscale.MODE
-        self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0,
-                                    devices=autoscale.DEVICES if asked else {A100: 3, H100: 1},
+        asked, queue = mode == autoscale.MODE, mode == queued.MODE
+        devices = autoscale.DEVICES if asked else queued.DEVICES if queue else {A100: 3, H100: 1}
+        self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0, devices=devices,
                                     attach=fabric_seconds, hold=autoscale.HOLD if asked else HOLD, scan_interval=1.0,
-                                    handover="reschedule" if asked else mode,
-                                    kubernetes=kubernetes, feature_gates=feature_gates)
+                                    handover="reschedule" if asked else "gated" if queue else mode,
+                                    kubernetes=kubernetes, feature_gates=feature_gates,
+                                    extra=queued.EXTRA if queue else {})
         self.failed, self.page, self.svg = False, "", svg
 
     def say(self, who: str, what: str) -> None:
@@ -64,7 +66,7 @@ class Demo:
             timeline = Timeline(stage, self.say, verbose=self.verbose)
             try:
                 process = self._open(stage, timeline)
-                if isinstance(process, Autoscaled):
+                if isinstance(process, (Autoscaled, Queued)):
                     process.flow(self._expect, lambda: free(stage))
                 else:
                     self._flow(stage, timeline)
@@ -81,6 +83,11 @@ class Demo:
             autoscaled = Autoscaled(stage, timeline, self.say)
             self._show_page(autoscaled.page)
             return autoscaled
+        if self.mode == queued.MODE:
+            self.say("controller", "starts, and serves ProvisioningRequests; a stand-in for Kueue has the queue")
+            queue = Queued(stage, self.say)
+            self._show_page(queue.page)
+            return queue
         if self.real:
             self.say("role", "composable.infra.controllers installs the controllers and the node agents")
             installed = Installed(stage)
@@ -178,8 +185,9 @@ class Demo:
 
     def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: Running | None) -> None:
         claims = [c for c in timeline.finish() if c.name in (*PODS, OTHER, AGAIN)]
-        print("\n" + table(claims, verbose=self.verbose))
-        show(claims, self.svg)
+        if claims:
+            print("\n" + table(claims, verbose=self.verbose))
+            show(claims, self.svg)
         if self.failed and process is not None:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
         print("Where to look next: docs/quickstart.md, docs/architecture.md")
@@ -221,8 +229,8 @@ def free(stage: Stage) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Raise LabError for options that cannot be combined."""
-    if args.mode == autoscale.MODE:
-        check_autoscale(args)
+    if args.mode in (autoscale.MODE, queued.MODE):
+        check_simulated(args)
     if args.nodes == "simulated":
         return
     if args.front_door != "controller":
@@ -232,14 +240,14 @@ def check(args: argparse.Namespace) -> None:
                        "needs 1.36 or later")
 
 
-def check_autoscale(args: argparse.Namespace) -> None:
-    """Raise LabError for options that the mode autoscale does not support."""
+def check_simulated(args: argparse.Namespace) -> None:
+    """Raise LabError for options that the modes autoscale and kueue do not support."""
     for option, value, allowed in (("--door", args.front_door, "controller"), ("--nodes", args.nodes, "simulated")):
         if value != allowed:
-            raise LabError(f"{option} {value} is not usable with --mode {autoscale.MODE}: it must be {allowed}")
+            raise LabError(f"{option} {value} is not usable with --mode {args.mode}: it must be {allowed}")
     if not serves_policies(find_release(args.kubernetes)):
-        raise LabError(f"--kubernetes {args.kubernetes} is not usable with --mode {autoscale.MODE}: the scheduler "
-                       "serves extended resources by devices from 1.36 on")
+        raise LabError(f"--kubernetes {args.kubernetes} is not usable with --mode {args.mode}: it "
+                       "needs 1.36 or later")
 
 
 def main() -> int:
@@ -247,8 +255,9 @@ def main() -> int:
     it = argparse.ArgumentParser(prog="demo", description=__doc__)
     it.add_argument("--front-door", "--door", dest="front_door", choices=("controller", "rulebook", "playbook"),
                     default="controller", help="which front door does the work (default: %(default)s)")
-    it.add_argument("--mode", choices=(*HANDOVERS, autoscale.MODE), default="gated",
-                    help="handover, or autoscale: Cluster Autoscaler asks for a node (default: %(default)s)")
+    it.add_argument("--mode", choices=(*HANDOVERS, autoscale.MODE, queued.MODE), default="gated",
+                    help="handover, or autoscale: Cluster Autoscaler asks for a node, or kueue: Jobs wait in a queue "
+                         "(default: %(default)s)")
     it.add_argument("--nodes", choices=("simulated", "real"), default="simulated",
                     help="nodes with a kubelet of their own need root on Linux (default: %(default)s)")
     it.add_argument("--attach", type=float, default=2.0, metavar="SECONDS", help="simulated attach time (default: 2)")

@@ -36,7 +36,7 @@ OpenProcess = t.Callable[..., front_doors.Process]
 SLOW = ("test_agent_skew", "test_agreement", "test_bad_input", "test_bootstrap", "test_cluster_api",
         "test_cluster_modules", "test_cxl_memory", "test_demo", "test_direct_killed", "test_faults",
         "test_flow_playbook", "test_flow_rulebook", "test_gated_job", "test_handovers", "test_hostile_pods",
-        "test_killed", "test_kills",
+        "test_killed", "test_kills", "test_kueue_demo",
         "test_kubernetes_habits", "test_lab_processes", "test_label_chain",
         "test_managers", "test_mixes", "test_modules", "test_move_driver", "test_node_leaves",
         "test_older_definitions", "test_other_kinds", "test_outage_rulebook", "test_over_ssh",

@@ -113,9 +113,10 @@ def test_job_starts_on_devices_that_are_attached_and_the_next_request_waits(
     assert asked(controller) == 4
 
     job(stage, "train", count=2, devices=2)
-    nodes = wait_for("both pods run", lambda: len(found := placed(stage, "train")) == 2 and found)
+    wait_for("both pods run", lambda: len(placed(stage, "train")) == 2)
+    nodes = placed(stage, "train")
     booked = wait_for("their node is in the log", lambda: controller.text().count("booked by ProvisioningRequest"))
-    assert (len({*nodes}), booked) == (1, 2)
+    assert (len(set(nodes)), booked) == (1, 2)
     wait_for("nothing more is kept for it", lambda: not provisioning_requests.read(
         stage.client.get(PROVISIONING_REQUESTS, "train", "default")).seats)
 

@@ -45,15 +45,16 @@ def test_device_that_comes_again_is_told_of_its_first_time_since_the_claim() -> 
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"front_door": "rulebook"}, "--door rulebook is not usable with --mode autoscale: it must be controller"),
-    ({"nodes": "real"}, "--nodes real is not usable with --mode autoscale: it must be simulated"),
-    ({"kubernetes": "1.35"}, "--kubernetes 1.35 is not usable with --mode autoscale"),
+    ({"front_door": "rulebook"}, "--door rulebook is not usable with --mode {mode}: it must be controller"),
+    ({"nodes": "real"}, "--nodes real is not usable with --mode {mode}: it must be simulated"),
+    ({"kubernetes": "1.35"}, "--kubernetes 1.35 is not usable with --mode {mode}"),
 ])
-def test_autoscale_is_for_the_controller_on_simulated_nodes(changes: dict[str, str], words: str) -> None:
+@pytest.mark.parametrize("mode", ["autoscale", "kueue"])
+def test_some_modes_are_for_the_controller_on_simulated_nodes(mode: str, changes: dict[str, str], words: str) -> None:
     given = {"nodes": "simulated", **changes}
-    with pytest.raises(LabError, match=words):
-        check(options(mode="autoscale", **given))
-    check(options(mode="autoscale", nodes="simulated"))
+    with pytest.raises(LabError, match=words.format(mode=mode)):
+        check(options(mode=mode, **given))
+    check(options(mode=mode, nodes="simulated"))
 
 
 def test_the_providers_decisions_are_told_and_nothing_else_of_its_log() -> None:

@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.controller.autoscaler.template import 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import EVENTS, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.chosen_nodes import why_not_there
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
@@ -230,6 +230,18 @@ class Cluster:
         """Yield (model, in use) of each ComposableResource on a node."""
         snapshot = node_snapshot(self.state, node)
         yield from ((resource.model, resource.taken) for resource in snapshot.resources)
+
+    def expecting(self) -> set[str]:
+        """Return the nodes to which a device is on its way, or where a device is kept for a claim.
+
+        Otherwise Cluster Autoscaler could cordon such a node before its pod arrives.
+        """
+        found = {node for node, _problem in self.asked().values()}
+        for raw in self.state.resources.list():
+            coming = cohdi.read_intent(raw)[1] and not (raw.get("status") or {}).get("cdi_device_id")
+            if (coming or cohdi.read_hold(raw)[0]) and not raw["metadata"].get("deletionTimestamp"):
+                found.add(str(raw["spec"]["target_node"]))
+        return found
 
     def pods_of(self, node: str) -> Sequence[str]:
         """Return the pods that a removal of the node would end, as namespace/name.

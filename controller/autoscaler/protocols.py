@@ -66,6 +66,9 @@ class NodeView(t.Protocol):
     def devices(self, node: str) -> Iterator[tuple[str, bool]]:
         """Yield (model, in use) of each device."""
 
+    def expecting(self) -> set[str]:
+        """Return the nodes to which a device is on its way, or where a device is kept for a claim."""
+
     def pods_of(self, node: str) -> Sequence[str]:
         """Return the pods that a removal of the node would end, as namespace/name.
 
@@ -96,6 +99,9 @@ class Marks(t.Protocol):
 
     def keep_node(self, node: str) -> None:
         """Make Cluster Autoscaler leave a node alone."""
+
+    def hold_node(self, node: str) -> None:
+        """Make Cluster Autoscaler leave a node alone while devices come."""
 
     def free_node(self, node: str) -> None:
         """Allow Cluster Autoscaler to request the node's removal again."""

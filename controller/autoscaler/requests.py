@@ -36,7 +36,7 @@ Change = Callable[[tuple[ScaleUpEntry, ...]], Iterable[ScaleUpEntry]]
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 # Our mark on a node that is kept or being removed, so that a restarted process continues.
 SCALE_DOWN = "composable.infra/scale-down"
-KEPT, REMOVING, REMOVED = "kept", "removing", "removed"
+KEPT, EXPECTING, REMOVING, REMOVED = "kept", "expecting", "removing", "removed"
 # Cluster Autoscaler's taint on a node that it has drained (utils/taints/taints.go).
 HARD = "ToBeDeletedByClusterAutoscaler"
 # Cluster Autoscaler's field manager, by default the name of its program.
@@ -84,6 +84,10 @@ class RequestWriter:
     def keep_node(self, node: str) -> None:
         """Make Cluster Autoscaler leave a node alone."""
         self._annotate_node(node, {SCALE_DOWN_DISABLED: "true", SCALE_DOWN: KEPT})
+
+    def hold_node(self, node: str) -> None:
+        """Make Cluster Autoscaler leave a node alone while devices come."""
+        self._annotate_node(node, {SCALE_DOWN_DISABLED: "true", SCALE_DOWN: EXPECTING})
 
     def free_node(self, node: str) -> None:
         """Allow Cluster Autoscaler to request the node's removal again."""

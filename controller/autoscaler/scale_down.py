@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.controller.autoscaler.groups import No
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.protocols import Marks, NodeView
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
-from ansible_collections.composable.infra.controller.autoscaler.requests import KEPT, REMOVED, REMOVING
+from ansible_collections.composable.infra.controller.autoscaler.requests import EXPECTING, KEPT, REMOVED, REMOVING
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import nodes
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_down import (
@@ -53,6 +53,7 @@ class ScaleDowns:
         self._groups, self._view, self._marks, self._providers = groups, view, marks, providers
         self._policy, self._measurements, self._clock = policy, measurements, clock
         self._kept: dict[str, str] = {}
+        self._expecting: set[str] = set()
         self._hinted: dict[str, str] = {}
         self._waits: dict[str, str] = {}
         self._told_to_go: set[str] = set()
@@ -67,6 +68,8 @@ class ScaleDowns:
                     self._groups.leaving.add(name)
                 if mark == REMOVED:
                     self._groups.away.add(name)
+                elif mark == EXPECTING:
+                    self._expecting.add(name)
                 elif mark == KEPT and (group := self._groups.group_now(name)):
                     self._kept[name] = group.id
 
@@ -132,8 +135,8 @@ class ScaleDowns:
                  decision.watts)
 
     def step(self) -> None:
-        """Follow the nodes that leave, unmark kept nodes in use, and return unneeded nodes' idle
-        devices.
+        """Follow the nodes that leave, unmark kept nodes in use, mark nodes to which devices come, and
+        return unneeded nodes' idle devices.
 
         Raises ApiError.
         """
@@ -144,9 +147,26 @@ class ScaleDowns:
                 if any(used for _model, used in self._view.devices(name)):
                     self._marks.free_node(name)
                     del self._kept[name]
+            self._hold_expecting()
             for group in self._groups.groups.values():
                 for raw in self._groups.all_members(group):
                     self._heed_hint(raw)
+
+    def _hold_expecting(self) -> None:
+        """Mark the nodes to which devices come, and unmark those that have them.
+
+        Cluster Autoscaler would otherwise cordon a node that it does not need before the device
+        arrives there.
+        """
+        expecting = self._view.expecting() - self._kept.keys() - self._groups.leaving
+        for name in sorted(expecting - self._expecting):
+            if self._groups.node(name) is not None:
+                self._marks.hold_node(name)
+                self._expecting.add(name)
+        for name in sorted(self._expecting - expecting):
+            if name not in self._kept and name not in self._groups.leaving:
+                self._marks.free_node(name)
+            self._expecting.discard(name)
 
     def _follow(self, name: str) -> None:
         """Notice that a leaving node is gone, or is switched off, or runs again.

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the demo prints; it must end well."""
-    return played(queued.MODE, tmp_path_factory.mktemp("demo"))
+    return played(queued.MODE, tmp_path_factory.mktemp("demo"), drawn=False)
 
 
 def test_jobs_are_admitted_when_their_devices_are_attached(printed: str) -> None:

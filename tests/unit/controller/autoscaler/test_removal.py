@@ -236,3 +236,28 @@ def test_node_that_is_another_machine_by_now_is_not_removed(testbed: Testbed, ma
     assert note(testbed, "node-0", SCALE_DOWN) is None
     testbed.provider.delete("nodes", [("node-1", "fsas-cdi://machine-1")])
     assert note(testbed, "node-1", SCALE_DOWN) == "removing"
+
+
+def test_node_is_left_alone_while_a_device_comes_to_it(testbed: Testbed) -> None:
+    """Cluster Autoscaler cordoned such a node eight seconds after it was chosen (scale-down delay 1 s)."""
+    testbed.pod("train")
+    testbed.sync()
+    testbed.provider.increase("vertical", 1)
+    testbed.step()
+    (chosen,) = {node for node, _problem in testbed.provider._cluster.asked().values()}
+    assert note(testbed, chosen, SCALE_DOWN_DISABLED) == "true"
+    testbed.start()
+    testbed.tick(4)
+    assert testbed.bound("train") == chosen
+    assert note(testbed, chosen, SCALE_DOWN_DISABLED) is None
+
+
+def test_node_is_free_again_when_the_pod_is_gone(testbed: Testbed) -> None:
+    testbed.pod("train")
+    testbed.sync()
+    testbed.provider.increase("vertical", 1)
+    testbed.step()
+    (chosen,) = {node for node, _problem in testbed.provider._cluster.asked().values()}
+    testbed.end("train")
+    testbed.tick(3)
+    assert note(testbed, chosen, SCALE_DOWN_DISABLED) is None

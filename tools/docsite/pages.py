@@ -29,7 +29,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "How to serve pods": ("guides/gate-pods", "guides/prewarm", "guides/groups", "guides/quotas",
                           "guides/kueue", "guides/extended-resources", "guides/locality", "guides/share-a-device",
                           "guides/cxl-memory", "guides/defragment"),
-    "How to operate": ("guides/troubleshooting", "guides/alerts", "guides/operating", "guides/upgrading",
+    "How to operate": ("guides/alerts", "guides/operating", "guides/upgrading",
                        "guides/page", "guides/metrics", "guides/tracing", "whatif", "autoscaling"),
     "How to move": ("guides/moving-from-cohdi", "guides/moving-drivers"),
     "Reference": ("configuration", "modules", "playbooks", "managers", "support-matrix", "objects", "kubernetes",
@@ -38,7 +38,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
                     "guides/tenants", "performance", "limits"),
 }
 # Old addresses of the site, with the page that has the text now.
-MOVED: Mapping[str, str] = {"docsite/compatibility": "guides/moving-from-cohdi", "docsite/reliability": "limits"}
+MOVED: Mapping[str, str] = {"docsite/compatibility": "guides/moving-from-cohdi", "docsite/reliability": "limits",
+                             "docsite/troubleshooting": "guides/alerts", "guides/troubleshooting": "guides/alerts"}
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 _HEADING = re.compile(r"^#{1,6} +(.*)$", re.MULTILINE)
 

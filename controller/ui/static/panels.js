@@ -71,7 +71,7 @@ export function empty(model) {
   const docs = model.process.docs, rows = [...model.nodes.values()];
   const none = model.rows.size > 0 && rows.length === 0, apart = rows.length > 0 && !rows.some((row) => row.fabric !== undefined);
   show("nodes-empty", JSON.stringify([none, apart, docs]), () => none ? [next("No node is known yet. A node comes when it joins the cluster.", docs, "guides/connect-a-manager.md", "Connect a CDI Manager")]
-    : apart ? [next("No node has a machine of the fabric yet. Let each node join with spec.providerID fsas-cdi://MACHINE.", docs, "guides/troubleshooting.md#the-pod-stays-pending", "What providerID does")] : []);
+    : apart ? [next("No node has a machine of the fabric yet. Let each node join with spec.providerID fsas-cdi://MACHINE.", docs, "guides/alerts.md#the-pod-stays-pending", "What providerID does")] : []);
 }
 
 export function claims(model, words, open, clear) {

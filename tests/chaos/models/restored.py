@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The work that a restore of etcd leaves to the administrator (docs/guides/troubleshooting.md).
+"""The work that a restore of etcd leaves to the administrator (docs/guides/alerts.md).
 
 A device that was attached since the backup belongs to no ComposableResource. A pod that was placed
 before the backup may have devices that have left its node since. The restored cluster alone cannot

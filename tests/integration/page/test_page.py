@@ -97,7 +97,7 @@ def test_claim_that_the_fabric_cannot_serve_is_wrong(browser: Browser, shown: Sh
     assert f"cannot be served: {never}" in browser.text("#queue-body")
     assert "waits for" not in browser.text("#queue-body")
     where = browser.one("#troubles a").get_attribute("href") or ""
-    assert where.endswith("guides/troubleshooting.md#the-fabric-cannot-serve-a-claim")
+    assert where.endswith("guides/alerts.md#the-fabric-cannot-serve-a-claim")
     browser.one('#troubles [data-key="claim/default/train"]').click()
     browser.until(lambda: "claim default/train" in browser.text("#story-title"))
     browser.one("#story-close").click()
@@ -133,14 +133,14 @@ REMEDIES = (
     ("another operator", "another operator has created gpu-1", "guides/moving-from-cohdi.md", "One after the other"),
     ("fabric 1", "the free A100 could not be counted", "guides/alerts.md", "ComposableManagerDown"),
     ("fabric 1", "switch s1: its health is Critical", "guides/page.md", "What it shows"),
-    ("device gpu-0", "it fell off the bus", "guides/troubleshooting.md", "Trouble on a node"),
-    ("claim a/b", "cannot be served", "guides/troubleshooting.md", "The fabric cannot serve a claim"),
-    ("node n", "the node is gone", "guides/troubleshooting.md", "A node is gone"),
-    ("node n", "the node is not ready", "guides/troubleshooting.md", "A node is gone"),
-    ("node n", "nodes n and m have the same providerID", "guides/troubleshooting.md", "Nothing is asked for"),
-    ("node n", "its providerID is empty", "guides/troubleshooting.md", "The pod stays Pending"),
-    ("node n", "node n has no node agent", "guides/troubleshooting.md", "Idle devices are not returned"),
-    ("controller", "anything else", "guides/troubleshooting.md", "The controllers do not become ready"))
+    ("device gpu-0", "it fell off the bus", "guides/alerts.md", "A problem on a node"),
+    ("claim a/b", "cannot be served", "guides/alerts.md", "The fabric cannot serve a claim"),
+    ("node n", "the node is gone", "guides/alerts.md", "A node is gone"),
+    ("node n", "the node is not ready", "guides/alerts.md", "A node is gone"),
+    ("node n", "nodes n and m have the same providerID", "guides/alerts.md", "No device is requested"),
+    ("node n", "its providerID is empty", "guides/alerts.md", "The pod stays Pending"),
+    ("node n", "node n has no node agent", "guides/alerts.md", "Idle devices are not returned"),
+    ("controller", "anything else", "guides/alerts.md", "The controllers do not become ready"))
 
 
 def test_each_trouble_leads_to_the_heading_that_says_what_to_do(browser: Browser) -> None:
@@ -173,14 +173,14 @@ def test_documentation_without_an_address_is_served_beside_the_page(browser: Bro
                troubles=("the CDI Manager does not answer",), concerns=("CDI Manager",))
     browser.until(lambda: browser.one("#troubles a")).click()
     browser.until(lambda: browser.driver.current_url.endswith("/ui/docs/guides/alerts.md#composablemanagerdown"))
-    assert browser.text("h1") == "Alerts"
+    assert browser.text("h1") == "Runbook"
     place = "document.querySelector(arguments[0]).getBoundingClientRect()"
     head = browser.script(f"return Math.max(0, {place}.bottom)", "header")
     assert head <= browser.script(f"return {place}.top", "#composablemanagerdown") < 200, "below the head, in sight"
     assert browser.script("return document.documentElement.scrollWidth") <= width
     assert browser.violations() == []
-    browser.one('a[href="troubleshooting.md"]').click()
-    browser.until(lambda: browser.text("h1") == "Troubleshooting")
+    browser.one('a[href="../autoscaling.md#configure-it"]').click()
+    browser.until(lambda: browser.text("h1") == "Attach a device or add a node")
     assert browser.violations() == []
     browser.one("header a").click()
     browser.until(lambda: browser.one("#connection").get_attribute("data-state") == "live")

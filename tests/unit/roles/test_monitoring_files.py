@@ -64,8 +64,9 @@ def test_alerts_have_what_people_read() -> None:
 
 
 def runbooks() -> dict[str, str]:
-    """The parts of the page about alerts, by their headings."""
-    parts = (ROOT / "docs" / "guides" / "alerts.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    """The parts of the runbook about alerts, by their headings."""
+    page = (ROOT / "docs" / "guides" / "alerts.md").read_text(encoding="utf-8")
+    parts = page.partition("\n## Alerts\n")[2].split("\n### ")[1:]
     return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
 
 
@@ -74,12 +75,12 @@ def test_every_alert_has_its_runbook_and_no_runbook_is_about_nothing() -> None:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
-def test_a_runbook_says_what_it_means_what_to_look_at_and_what_to_do(rule: dict[str, t.Any]) -> None:
+def test_a_runbook_says_what_it_means_and_what_to_do(rule: dict[str, t.Any]) -> None:
     said = runbooks()[rule["alert"]].split("**")
     parts = dict(zip(said[1::2], said[2::2], strict=True))
-    assert list(parts) == ["Means.", "Look at.", "Do."]
+    assert list(parts) == ["Means.", "Do."]
     assert len(parts["Means."].split()) > 8
-    assert all(re.search(r"^- \S", parts[name], re.MULTILINE) for name in ("Look at.", "Do."))
+    assert re.search(r"^- \S", parts["Do."], re.MULTILINE)
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))

@@ -19,24 +19,30 @@ from ansible_collections.composable.infra.plugins.doc_fragments.config import Mo
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 Option = Mapping[str, t.Any]
-# Answer types of an AWX survey. Lists and mappings are YAML in a text area.
-ANSWERS = {"str": "text", "path": "text", "int": "integer", "float": "float", "bool": "multiplechoice",
-           "dict": "textarea", "list": "textarea"}
+# The page that shows how to use a key.
+GUIDES = {"device_info": "quickstart.md#2-write-the-configuration", "fabric": "guides/connect-a-manager.md",
+          "node_hands": "guides/node-agent.md", "kube_api_qps": "guides/operating.md#limit-requests-to-the-api-server",
+          "handover": "handover.md", "unserved": "gated.md#which-pod-first", "allocation_policy": "gated.md#which-node",
+          "hold_timeout": "gated.md#how-long-a-pod-waits", "gone_node_power": "guides/alerts.md#a-node-is-gone",
+          "max_group_size": "guides/groups.md", "prewarm": "guides/prewarm.md", "namespace_quotas": "guides/quotas.md",
+          "other-driver-names": "guides/moving-drivers.md", "capacity": "guides/share-a-device.md",
+          "bar-size": "guides/locality.md#room-for-memory-windows",
+          "machines": "guides/redfish.md#servers-that-the-service-does-not-show",
+          "driver_options": "guides/write-a-driver.md"}
 HEAD = """\
 # Configuration
 
-This page lists every key of the configuration. It is for platform administrators. The same keys are in the file of the
-controllers, the option `config` of the modules `scale`, `claim_info` and `device_pool`, the variable `config` of the
-playbooks, the file `config_path` of the rulebook, and `controllers_config` of the role `controllers`.
-`make configuration-page` writes the page from the text of `ansible-doc composable.infra.scale`.
+This page lists every key of the configuration. It is for platform administrators. The controllers, the rulebook, the
+playbooks (`config`, `config_path`), the modules `scale`, `claim_info` and `device_pool`, and `controllers_config` of
+the role `controllers` take the same keys. `make configuration-page` writes the page from the text of
+`ansible-doc composable.infra.scale`.
 
-If a key is unknown or a value is not allowed, the configuration is refused with one sentence that names the key, the
-value and what is allowed.
+If a key is unknown or a value is not allowed, one sentence names the key, the value and what is allowed.
 
-To let an AWX survey ask for a key, use the type of question in the column *Survey*. A survey sets a variable of its
-own, and `config` takes it: `config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. The answer of
-a `textarea` is YAML: `survey_quotas | from_yaml`. Don't ask for keys of `fabric`, because a respondent could redirect
-credentials. Use the credential type that the role `awx` creates.
+An AWX survey can set a key by a variable of its own:
+`config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. For a dict or a list, ask for a `textarea`
+and add `| from_yaml`. Don't ask for keys of `fabric`, because a respondent could redirect credentials. Use the
+credential type that the role `awx` creates.
 """
 EXAMPLE = """\
 ## Smallest configuration
@@ -71,21 +77,21 @@ def page() -> str:
     parts = [HEAD, EXAMPLE, "## Keys\n", table(options)]
     for name, option in options.items():
         if "suboptions" in option:
-            parts += [f"## Keys of `{name}`\n", table(option["suboptions"], name)]
+            parts += [f"## Keys of `{name}`\n", table(option["suboptions"])]
     return "\n".join(parts)
 
 
-def table(options: Mapping[str, Option], of: str = "") -> str:
-    """Return a table with one row for each option of the mapping ``of``."""
-    rows = ["| Key | Type | Default | Survey | Meaning |", "|---|---|---|---|---|"]
-    return "\n".join([*rows, *(row(name, option, of or name) for name, option in options.items())]) + "\n"
+def table(options: Mapping[str, Option]) -> str:
+    """Return a table with one row for each option."""
+    rows = ["| Key | Type | Default | Meaning |", "|---|---|---|---|"]
+    return "\n".join([*rows, *(row(name, option) for name, option in options.items())]) + "\n"
 
 
-def row(name: str, option: Option, group: str) -> str:
-    """Return the row of an option: name, type, default, question type, and description with
-    choices."""
+def row(name: str, option: Option) -> str:
+    """Return the row of an option: name, type, default, and description with choices and guide."""
     kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
-    cells = [f"`{name}`", kind, default(option), question(option, group), " ".join(sentences(option))]
+    guide = [f"[More]({GUIDES[name]})"] if name in GUIDES else []
+    cells = [f"`{name}`", kind, default(option), " ".join([*sentences(option), *guide])]
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
 
 
@@ -94,13 +100,6 @@ def default(option: Option) -> str:
     if option.get("required"):
         return "required"
     return f"`{json.dumps(option['default'])}`" if "default" in option else ""
-
-
-def question(option: Option, group: str) -> str:
-    """Return the type of the survey's question."""
-    if group == "fabric":
-        return "credential"
-    return "multiplechoice" if "choices" in option else ANSWERS[option["type"]]
 
 
 def sentences(option: Option) -> Iterator[str]:

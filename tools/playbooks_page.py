@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
-from ansible_collections.composable.infra.plugins.lookup.playbook_problem import TABLE, takes
+from ansible_collections.composable.infra.plugins.lookup.playbook_problem import TABLE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "playbooks.md"
 HEAD = """\
@@ -21,8 +20,8 @@ HEAD = """\
 This page lists every playbook of the collection with its variables. It is for Ansible users. Run a playbook with
 `ansible-playbook composable.infra.attach -e composable_config_path=config.yml`. To see what it would do, add `--check`.
 
-A variable with the prefix `composable_` that is not on this page is refused if you give it with `-e`. So is a value
-that is not allowed. `make playbooks-page` writes this page.
+A variable with the prefix `composable_` that is not on this page, or a value that is not allowed, is refused if you
+give it with `-e`. `make playbooks-page` writes this page.
 """
 COMMON = "Variables of several playbooks"
 COLUMNS = ("| Variable | Type | Default | Meaning |", "|---|---|---|---|")
@@ -31,37 +30,47 @@ Table = dict[str, t.Any]
 
 def page(table: Table) -> str:
     """Return the whole page."""
-    common = shared(table)
-    rows = [row(name, table["variables"][name]) for name in common]
-    head = f"## {COMMON}\n\nThe sections of the playbooks name those that they take.\n\n" + "\n".join([*COLUMNS, *rows])
-    return "\n".join([HEAD, head + "\n", *(section(name, table, common) for name in table["playbooks"])])
+    head = f"## {COMMON}\n\nThe section of a playbook names the sets that it takes.\n"
+    sets = [f"### {titled(name)}\n\n{rows(names, table)}\n" for name, names in table["sets"].items()]
+    return "\n".join([HEAD, head, *sets, *(section(name, table) for name in table["playbooks"])])
 
 
-def shared(table: Table) -> list[str]:
-    """Return the variables that at least three playbooks take, in the order of the table."""
-    counts = Counter(name for book in table["playbooks"] for name in takes(book, table))
-    return [name for name in table["variables"] if counts[name] > 2]
+def titled(name: str) -> str:
+    """Return the title of a set of variables."""
+    return f"Set {name.replace('_', ' ')}"
 
 
-def section(name: str, table: Table, common: Sequence[str] = ()) -> str:
-    """Return the section of a playbook. The variables ``common`` are described elsewhere on the page."""
+def section(name: str, table: Table) -> str:
+    """Return the section of a playbook."""
     book = table["playbooks"][name]
-    parts = [f"## {name}", f"{book['description']} With `--check` it {book['check']}."]
+    parts = [f"{book['description']} With `--check` it {book['check']}."]
+    takes = book.get("takes", ())
     if roles := book.get("roles"):
         links = ", ".join(f"[{role}](../roles/{role}/README.md)" for role in roles)
-        parts.append(f"It takes the options of the roles {links} too." if book.get("takes") else
+        parts.append(f"It takes the options of the roles {links} too." if takes else
                      f"Its variables are the options of the role {links}.")
     if tags := book.get("tags"):
-        parts.append(f"Tags: {', '.join(f'`{tag}`' for tag in tags)}.")
-    names = takes(name, table)
-    if named := [f"`composable_{each}`" for each in names if each in common]:
-        link = f"[{COMMON}](#{COMMON.lower().replace(' ', '-')})"
-        parts.append(f"{link}: {', '.join(named)}.")
-    if rows := [row(each, table["variables"][each]) for each in names if each not in common]:
-        parts.append("\n".join([*COLUMNS, *rows]))
+        parts.append("Each of these roles is a tag." if tags == book["roles"] else
+                     f"Its tags are {', '.join(f'`{tag}`' for tag in tags)}.")
+    if sets := [titled(each) for each in takes if each in table["sets"]]:
+        links = ", ".join(f"[{each[4:]}](#{anchor(each)})" for each in sets)
+        parts.append(f"It takes the set{'s' if len(sets) > 1 else ''} {links}.")
+    found = [f"## {name}", " ".join(parts)]
+    if own := [each for each in takes if each not in table["sets"]]:
+        found.append(rows(own, table))
     for stat, text in book.get("returns", {}).items():
-        parts.append(f"It sets the statistic `{stat}`: {text}. Automation controllers show it as an artifact.")
-    return "\n\n".join(parts) + "\n"
+        found.append(f"It sets the statistic `{stat}` ({text}), which automation controllers show as an artifact.")
+    return "\n\n".join(found) + "\n"
+
+
+def anchor(title: str) -> str:
+    """Return a heading as links name it."""
+    return title.lower().replace(" ", "-")
+
+
+def rows(names: Sequence[str], table: Table) -> str:
+    """Return a table with one row for each variable."""
+    return "\n".join([*COLUMNS, *(row(name, table["variables"][name]) for name in names)])
 
 
 def row(name: str, option: Table) -> str:

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RULES = Path(__file__).with_suffix(".yml")
 INVERTED = re.compile(r"(?:Of|What|Where|Who|Whose|Whoever|Whatever|Nor|One that|So many)\b")
 YOU = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
+WORD = re.compile(r"\S*\w\S*")
 SENTENCE_END = re.compile(r"(?<=[.!?])[)\"”]?\s+(?=[A-Z`\"“(])")
 MESSAGE = re.compile(r'"[^"]+"')
 """A message of the product, which is checked where it is written."""
@@ -132,10 +133,14 @@ def sentences(paragraph: str) -> list[str]:
 
 
 def measure(text: str) -> Figures:
-    """Return the counts of a page. ``words`` counts the whole file, and the rest counts prose."""
+    """Return the counts of a page.
+
+    ``words`` counts the words of the whole file with its code, without the marks of tables and
+    lists. The rest counts prose.
+    """
     found = [sentence for _line, paragraph in prose(text) for sentence in sentences(paragraph)]
     return Figures(
-        words=len(text.split()), sentences=len(found),
+        words=len(WORD.findall(text)), sentences=len(found),
         inverted=sum(bool(INVERTED.match(sentence)) for sentence in found),
         colons=sum(":" in sentence for sentence in found),
         semicolons=sum(";" in sentence for sentence in found),

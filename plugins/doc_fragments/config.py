@@ -43,15 +43,15 @@ options:
             type: str
             required: true
           driver-name:
-            description: The DRA driver that announces the model's devices, such as V(gpu.nvidia.com).
+            description:
+              - The DRA driver that publishes the model's devices, such as V(gpu.nvidia.com).
             type: str
             required: true
           other-driver-names:
             description:
-              - DRA drivers, at most 3, that announce the model's devices instead on nodes whose label
-                C(composable.infra/dra-driver) names one of them. So a cluster moves from one driver to another node by
-                node.
-              - The pools are always those of C(driver-name). CoHDI's own components do not read this key.
+              - Further DRA drivers, at most 3, for nodes with one of them in the label
+                C(composable.infra/dra-driver).
+              - CoHDI's own components do not read this key.
             type: list
             elements: str
             default: []
@@ -59,23 +59,22 @@ options:
             description:
               - Attributes of the devices in pools, at most 32 texts of at most 64 characters. C(productName) is
                 required.
-              - A DeviceClass that reads an attribute needs it here, too. The class of NVIDIA's driver reads C(type).
+              - List each attribute that a DeviceClass reads. The class of NVIDIA's driver reads C(type).
             type: dict
             required: true
           capacity:
             description:
-              - Capacities of the devices in pools, amounts such as V(80Gi) by name, so that a claim for a part of
-                one can be allocated a device that is still to be attached.
-              - On its node other claims may share it where the node agents say so with the same capacity, but for
-                the handover V(direct), with which the claim has it alone. CoHDI's own components do not read this
+              - Capacities of the devices in pools, amounts such as V(80Gi) by name, so that a device is attached for
+                a claim for a part of it.
+              - With the handover V(direct), the claim has the whole device. CoHDI's own components do not read this
                 key.
             type: dict
             default: {}
           bar-size:
             description:
-              - Addresses that all memory windows (BARs) of one device need together, such as V(64Gi). Where a node's
-                agent tells how much its ports have, no more devices are planned than have room.
-              - V(0) stands for not known. CoHDI's own components do not read this key.
+              - Addresses that all memory windows (BARs) of one device need together, such as V(64Gi). No more devices
+                are planned than a node's ports have room for. V(0) stands for unknown.
+              - CoHDI's own components do not read this key.
             type: str
             default: "0"
           cannot-coexist-with:
@@ -84,18 +83,19 @@ options:
             elements: int
             default: []
           kind:
-            description: Kind of the devices, as the CDI Manager tells them apart.
+            description:
+              - Kind of the devices.
             type: str
             choices: [gpu, memory]
             default: gpu
           handover:
             description:
-              - The handover of this model, as in O(config.handover_models). When both are given they must be alike. By
-                default it is O(config.handover).
+              - The handover of this model, as in O(config.handover_models).
             type: str
             choices: [gated, direct, reschedule]
       fabric:
-        description: The connection to the CDI Manager. The options are those of M(composable.infra.fabric_info).
+        description:
+          - The connection to the CDI Manager. The options are those of M(composable.infra.fabric_info).
         type: dict
         required: true
         suboptions:
@@ -127,10 +127,10 @@ options:
             type: str
           machines:
             description:
-              - Which machine is behind which port, where V(redfish) or V(sunfish) shows host ports and no
-                ComputerSystem. The uid of each machine, as in C(fsas-cdi://UID) of its node, and the path of its
-                endpoint. On a fabric whose zones are host ports themselves it is the path of the machine's zone. There,
-                what is in a zone without a machine counts as another machine's.
+              - Which machine is behind which port, if V(redfish) or V(sunfish) shows host ports and no
+                ComputerSystem.
+              - A mapping of the uid of each machine, as in C(fsas-cdi://UID) of its node, to the path of its
+                endpoint, or of its zone if zones are host ports.
             type: dict
           auth:
             description:
@@ -144,7 +144,7 @@ options:
             type: str
           password:
             description:
-              - Password of the user, at most 999 bytes. The role C(controllers) refuses it here; a Secret has it.
+              - Password of the user, at most 999 bytes. The role C(controllers) takes it only from a Secret.
             type: str
           realm:
             description: Realm of the identity manager, with V(password_grant).
@@ -153,13 +153,14 @@ options:
             description: OpenID Connect client, with V(password_grant).
             type: str
           client_secret:
-            description: Secret of that client. The role C(controllers) refuses it here; a Secret has it.
+            description:
+              - Secret of that client. The role C(controllers) takes it only from a Secret.
             type: str
           credentials_dir:
             description:
               - Folder of a mounted Secret with the files C(username), C(password), C(realm), C(client_id),
-                C(client_secret) and C(certificate). It is used for credentials that are not set here, and read again
-                before each log in.
+                C(client_secret) and C(certificate), for credentials that are not set here. It is read again before
+                each login.
             type: path
           ca_path:
             description: PEM file with the certificate authority of the CDI Manager.
@@ -171,10 +172,12 @@ options:
             description: PEM file with the client certificate, for a CDI Manager that asks for one (mutual TLS).
             type: path
           client_key_path:
-            description: PEM file with the key of C(client_cert_path). Not needed when that file has the key too.
+            description:
+              - PEM file with the key of C(client_cert_path), if that file lacks it.
             type: path
           validate_certs:
-            description: Whether to verify the certificate of the CDI Manager. Only switch this off in a laboratory.
+            description:
+              - Whether to verify the certificate of the CDI Manager. Switch this off only in a laboratory.
             type: bool
             default: true
           connect_timeout:
@@ -187,28 +190,30 @@ options:
             default: 30.0
           attach_timeout:
             description:
-              - Seconds to wait for the reply to an attach or detach. For as long, one without a reply may still take
-                effect. Above 0, up to 86400.
+              - Seconds to wait for the reply to an attach or detach. For as long, a request without a reply may still
+                take effect. Above 0, up to 86400.
             type: float
             default: 180.0
           requests_per_second:
             description:
-              - Highest number of requests per second that one process sends. Without it there is no limit. Above 0,
-                up to 100000.
+              - Highest number of requests per second that one process sends, without a limit by default. Above 0, up
+                to 100000.
             type: float
       scan_interval:
-        description: Seconds between two reads of the fabric. From 0.1 to 86400.
+        description:
+          - Seconds between two polls of the fabric. From 0.1 to 86400.
         type: float
         default: 5.0
       node_hands:
         description:
-          - Who does the work on the nodes that an attach and a detach need, V(agent) the node agent, V(ssh) the
-            playbooks with M(composable.infra.node_device), V(none) nobody.
+          - Which program does the node operations, V(agent) the node agent, V(ssh) the playbooks with
+            M(composable.infra.node_device), V(none) no program.
         type: str
         choices: [agent, ssh, none]
         default: agent
       lease_namespace:
-        description: Namespace of the Leases by which instances agree on who is active.
+        description:
+          - Namespace of the Leases by which processes agree on the leader.
         type: str
         default: composable-infra
       provisioning_requests:
@@ -221,7 +226,8 @@ options:
         type: int
         default: 32
       parallel_attaches:
-        description: Attaches and detaches that are under way at the same time on one fabric, at most. From 1 to 1024.
+        description:
+          - Attaches and detaches that are in flight at the same time on one fabric, at most. From 1 to 1024.
         type: int
         default: 256
       kube_api_qps:
@@ -250,15 +256,17 @@ options:
         type: str
         default: ""
       label_prefix:
-        description: Domain of the labels and annotations of nodes that name fabric and machine. CoHDI's is the default.
+        description:
+          - Domain of the labels and annotations of nodes that name fabric and machine, CoHDI's by default.
         type: str
         default: cohdi.io
       handover:
         description:
-          - How a pod gets its devices. V(gated) holds the pod by a scheduling gate until they are attached.
-            V(reschedule) is CoHDI's way, in which the scheduler binds to a device of the pool and is told to try
-            again. With V(direct) the claim keeps the device of the pool, for which the node agents must be the DRA
-            driver of C(device_info[].driver-name).
+          - How a pod gets its devices.
+          - With V(gated), a scheduling gate keeps the pod from kube-scheduler until they are attached. With
+            V(reschedule), kube-scheduler allocates a pool device first and the node's own device later, as with
+            CoHDI. With V(direct), the claim keeps the pool device, and the node agents must be the DRA driver
+            C(device_info[].driver-name).
         type: str
         choices: [gated, direct, reschedule]
         default: gated
@@ -271,21 +279,21 @@ options:
         type: dict
         default: {}
       unserved:
-        description: What happens to a held pod that no node can serve. V(release) lets it go, V(wait) keeps it waiting.
+        description:
+          - Whether a gated pod that no node can serve is released (V(release)), or waits (V(wait)).
         type: str
         choices: [release, wait]
         default: release
       allocation_policy:
         description:
-          - Which node is chosen where the same number of devices has to be attached. V(samenode) takes the node with
-            most devices in use, V(differentnode) the one with fewest, V(roundrobin) the one that was chosen longest
-            ago.
+          - Which of several equal nodes is chosen. V(samenode) takes the node with most devices in use,
+            V(differentnode) the one with fewest, V(roundrobin) the one that was chosen longest ago.
         type: str
         choices: [samenode, differentnode, roundrobin]
         default: samenode
       device_classes:
         description:
-          - DeviceClasses whose claims the fabric serves. By default those that have the name of a driver in
+          - DeviceClasses that the fabric serves. By default those that have the name of a driver in
             O(config.device_info).
         type: list
         elements: str
@@ -295,7 +303,8 @@ options:
         type: float
         default: 600.0
       device_no_allocation_duration:
-        description: Seconds after its last use in which a device is given to no other claim. From 0 to 86400.
+        description:
+          - Seconds after its last use in which no other claim gets a device. From 0 to 86400.
         type: float
         default: 0.0
       max_devices_per_node:
@@ -304,37 +313,39 @@ options:
         default: 50
       handover_timeout:
         description:
-          - Seconds for which an attached device is held for the claim that it was attached for. From 1 to 86400.
+          - Seconds for which an attached device is reserved for its claim. From 1 to 86400.
         type: float
         default: 60.0
       hold_timeout:
         description:
-          - Seconds for which a held pod waits for what its plan lacks (a CDI Manager that was not seen yet, devices
-            that are on their way back) before it is let go. From 1 to 86400.
+          - Seconds for which a gated pod waits for a poll of the CDI Manager or for devices on their way back. Then
+            it is released. From 1 to 86400.
         type: float
         default: 60.0
       placement_timeout:
         description:
-          - Seconds in which the devices of a held pod must come to the chosen node. After twice that time in all the
-            pod is let go. From 1 to 86400.
+          - Seconds in which the devices of a gated pod must come to the chosen node. After twice that time, the pod
+            is released. From 1 to 86400.
         type: float
         default: 300.0
       gone_node_duration:
-        description: Seconds for which a node must be gone before its devices are returned. From 1 to 86400.
+        description:
+          - Seconds after which the devices of a deleted node are returned. From 1 to 86400.
         type: float
         default: 300.0
       gone_node_power:
         description:
-          - How it is known that the machine of a node that is gone is off, so that its devices may be returned. With
-            V(reported), the CDI Manager must report the machine as off. With V(assume_off), you say that the machine of
-            every node that is gone is off. This counts only where the CDI Manager reports no power.
-          - Do not use V(assume_off) if a machine may join another cluster. Its devices would be detached while pods use
-            them.
+          - How the controllers know that the machine of a deleted node is off, so that its devices may be returned.
+            With V(reported), the CDI Manager must report it. With V(assume_off), you say so for each deleted node, if
+            the CDI Manager reports no power.
+          - Do not use V(assume_off) if a machine may join another cluster. Its devices would be detached while pods
+            use them.
         type: str
         choices: [reported, assume_off]
         default: reported
       max_group_size:
-        description: Pods of one group, at most. A larger group is let go. From 1 to 86400.
+        description:
+          - Pods of one group, at most. A larger group is released. From 1 to 86400.
         type: int
         default: 256
       max_size_min:
@@ -351,20 +362,19 @@ options:
         default: 512
       prewarm:
         description:
-          - Devices that stay attached and idle, so that a claim gets one at once. A list of mappings with C(model), the
-            C(cdi-model-name), C(idle), how many of them in all, and C(node_selector), the labels of the nodes on which
-            they are; without labels that is any node. What a claim takes is attached anew, from devices that nobody
-            waits for. Where somebody waits in vain nothing is kept.
+          - Minimums of idle devices. A list of mappings with C(model), the C(cdi-model-name), C(idle), the number of
+            devices, and C(node_selector), the labels of the nodes, by default all nodes. Waiting claims come first.
           - C(schedule) has other numbers for times of the week. It is a list of mappings with C(idle), C(from) and
             C(to), times of day in quotes, C(days), by default all of C(mon) to C(sun), and C(timezone), by default
-            V(UTC). The first that holds counts. One whose end is not after its beginning goes over midnight.
+            V(UTC). The first window that matches counts. A window ends on the next day if C(to) is not after
+            C(from).
         type: list
         elements: dict
         default: []
       namespace_quotas:
         description:
           - Devices that a namespace may have, a mapping of namespaces to a mapping of C(cdi-model-name) to a number.
-            V(*) stands for any other namespace or model. Without it there is no limit.
+            V(*) stands for any other namespace or model. There is no limit by default.
         type: dict
         default: {}
       namespace_attaches_per_minute:

@@ -158,8 +158,6 @@ def test_the_index_of_a_model_is_accepted_within_its_range_only() -> None:
     hold_their_range(MODEL["index"], lambda number: accepted(with_model(index=number)))
 
 
-def test_a_survey_asks_for_nothing_that_decides_where_secrets_go() -> None:
-    rows = [line.split(" | ") for line in configuration.page().splitlines() if line.startswith("| `")]
-    asked = {row[0].strip("| `"): row[3] for row in rows}
-    assert {name for name, kind in asked.items() if kind == "credential"} == {"fabric", *FABRIC}
-    assert set(asked.values()) == {"credential", *configuration.ANSWERS.values()}
+def test_each_key_with_a_guide_exists_and_its_row_leads_there() -> None:
+    rows = {line.split(" | ")[0].strip("| `"): line for line in PAGE.splitlines() if line.startswith("| `")}
+    assert {key: where for key, where in configuration.GUIDES.items() if f"]({where}) |" not in rows.get(key, "")} == {}

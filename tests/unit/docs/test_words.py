@@ -39,7 +39,8 @@ def shipped() -> words.Rules:
 def test_only_prose_is_measured() -> None:
     found = words.measure(PAGE)
     assert (found.sentences, found.inverted, found.colons, found.semicolons, found.you) == (4, 1, 1, 1, 1)
-    assert found.words == len(PAGE.split())
+    assert found.words == sum(word not in ("#", "-", "|", "|---|---|", "```", "<!--", "-->") for word in PAGE.split())
+    assert words.measure("| a | b |\n|---|---|\n| c | |\n").words == 3
 
 
 def test_shares_are_percentages_of_sentences_and_pages_add_up() -> None:

@@ -85,7 +85,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page manifests e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite protos picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page manifests e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite protos diagrams picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -238,6 +238,9 @@ protos: setup ## generate the gRPC messages from their .proto files
 
 docsite: setup ## build the documentation site, guides and plugins, into dist/docs
 	@$(VENV_PYTHON) -m tools.docsite.build
+
+diagrams: setup ## draw the pictures of docs/ from tools/diagrams/source.yml
+	@$(VENV_PYTHON) -m tools.diagrams
 
 picture: setup ## run the demo and make the picture of the README from its end
 	@$(PROGRAM).lab.demo | tee /dev/stderr | $(VENV_PYTHON) -m tools.picture docs/images/demo.svg

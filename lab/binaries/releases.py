@@ -18,7 +18,7 @@ CONTAINERD_COMPONENTS = ("containerd", "containerd-shim-runc-v2", "ctr")
 CNI_COMPONENTS = ("loopback", "ptp", "host-local")
 # Programs of a real node besides the binaries of the control plane.
 NODE_COMPONENTS = ("kubelet", *CONTAINERD_COMPONENTS, *CNI_COMPONENTS, "runc")
-DEFAULT_SERIES = "1.36"
+DEFAULT_SERIES = "1.37"
 # API version in which a pod names its PodGroup. In 1.35 it names a Workload, which is a different
 # API.
 GANG_API: Mapping[str, str] = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}

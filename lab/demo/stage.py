@@ -17,7 +17,7 @@ import yaml
 from ansible_collections.composable.infra.emulator import Emulator
 from ansible_collections.composable.infra.emulator.pool.fabric_spec import simple_spec
 from ansible_collections.composable.infra.lab.api import ApiRefusal
-from ansible_collections.composable.infra.lab.binaries.releases import find_release
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, find_release
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import gate_documents, provisioning_documents
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.errors import LabError
@@ -74,7 +74,7 @@ class StageOptions:
     hold: float = 600.0
     attach_timeout: float = 60.0
     scan_interval: float = 5.0
-    kubernetes: str = "1.36"
+    kubernetes: str = DEFAULT_SERIES
     feature_gates: bool = True
     binding_timeout: float | None = None
     audit: bool = False

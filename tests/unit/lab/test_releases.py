@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.plugin_utils.stack import matr
 MAKEFILE = Path(__file__).parents[3] / "Makefile"
 
 
-@pytest.mark.parametrize("wanted", ["1.36", "1.36.x", "v1.36", " 1.36.3 ", "v1.36.3"])
+@pytest.mark.parametrize("wanted", ["1.37", "1.37.x", "v1.37", " 1.37.2 ", "v1.37.2"])
 def test_ways_to_name_the_default_release(wanted: str) -> None:
     assert find_release(wanted) == RELEASES[DEFAULT_SERIES]
 

@@ -119,7 +119,7 @@ class Bench:
         state, writer, reporter, threads = self.state, self.writer, self.reporter, self.threads
         self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.hops, threads,
                                            self.PARALLEL, self.finished.append)
-        self.detaches = DetachOperations(self.operations, ClaimCheck(self.api.client, state, writer.taints))
+        self.detaches = DetachOperations(self.operations, ClaimCheck(self.api.client, state, writer.resources.taints))
         pools = PoolController(state, writer, reporter, enabled=True)
         self.gating = GatingController(state, writer, pools, reporter, self.hops, self.queue, threads)
         planner = NodePlanner(state, self.fabric, NodePolicy(self.settings, roles, 180.0), reporter)

@@ -57,8 +57,8 @@ class GateOpener:
             self._hops.forget("gate", pod.uid)
             return
         try:
-            there = self._writer.nominate(pod.namespace, pod.name, pod.uid, placement.node)
-            if not there or not self._writer.ungate(pod):
+            there = self._writer.pods.nominate(pod.namespace, pod.name, pod.uid, placement.node)
+            if not there or not self._writer.pods.ungate(pod):
                 self._ends.unreserve(pod.uid)
                 return
         except Exception:  # the gate is still there, and only another try removes it
@@ -87,7 +87,7 @@ class GateOpener:
 
     def _let_go(self, release: Release) -> None:
         raw = self._state.pods.get(release.pod.name, release.pod.namespace)
-        if self._writer.ungate(release.pod):
+        if self._writer.pods.ungate(release.pod):
             claims = self._state.claims_of_pod(raw) if raw else ()
             known = [claim for ref in claims if (claim := self._state.claim(ref.uid))]
             self._hops.metrics.count("gate_released_total",
@@ -106,7 +106,7 @@ class GateOpener:
         other pod waits.
         """
         try:
-            self._writer.tell_not_served(release.pod, release.reason)
+            self._writer.pods.tell_not_served(release.pod, release.reason)
             self._reporter.once("served", "")
         except Forbidden as error:
             self._reporter.once("served", f"why pods are not served cannot be written on them: {error}")

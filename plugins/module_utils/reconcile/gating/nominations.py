@@ -82,16 +82,16 @@ class Nominations:
 
     def _protect(self, claim: str) -> None:
         with contextlib.suppress(ApiError):
-            self._writer.protect(claim)
+            self._writer.claims.protect(claim)
 
     def _write(self, placement: Placement) -> None:
         """Write the current nomination. Write it again if it changed during the write."""
         pod = placement.pod
         node = self._chosen(pod.uid)
         try:
-            self._writer.nominate(pod.namespace, pod.name, pod.uid, node)
+            self._writer.pods.nominate(pod.namespace, pod.name, pod.uid, node)
             if self._chosen(pod.uid) != node:
-                self._writer.nominate(pod.namespace, pod.name, pod.uid, self._chosen(pod.uid))
+                self._writer.pods.nominate(pod.namespace, pod.name, pod.uid, self._chosen(pod.uid))
         except ApiError:
             return
 

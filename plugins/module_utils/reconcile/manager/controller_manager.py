@@ -140,7 +140,7 @@ class ControllerManager:
                                  enabled=SCALER in self.roles, clock=client.server_time)
         moments = Moments(config.usage_label, client.server_time)
         ledger = Ledger(state, moments, client.server_time)
-        writer.uses = self.usage = UsageKeeper(fenced, config.lease_namespace, ledger, moments,
+        writer.resources.uses = self.usage = UsageKeeper(fenced, config.lease_namespace, ledger, moments,
                                                partial(self.watches.version, CLAIMS), partial(reporter.once, "usage"),
                                                enabled=SCALER in self.roles, clock=client.server_time)
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
@@ -153,7 +153,7 @@ class ControllerManager:
         policy = NodePolicy(settings, self.roles, config.fabric.attach_timeout)
         self.reader = MachineReader(fabric, self.threads, lambda node: self.queue.add(NodeKey(node)))
         self.planner = NodePlanner(state, fabric, policy, reporter, self.reader)
-        detaches = DetachOperations(self.operations, ClaimCheck(client, state, writer.taints))
+        detaches = DetachOperations(self.operations, ClaimCheck(client, state, writer.resources.taints))
         executor = Executor(state, writer, self.operations, detaches, self.rescheduler, self.gating, reporter,
                             self.threads)
         self.nodes = NodeController(state, self.planner, executor, writer, reporter, self.queue)
@@ -267,7 +267,7 @@ class ControllerManager:
                 if self.roles & {SCALER, OPERATOR}:
                     self.writer.read_journal()
                 if OPERATOR in self.roles:
-                    self.writer.read_taints()
+                    self.writer.resources.read_taints()
                 self.provisioning.restore()
                 break
             except ApiError as error:

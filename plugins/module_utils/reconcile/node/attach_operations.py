@@ -84,10 +84,10 @@ class AttachOperations:
         if not self.state.operations.begin(name):
             return
         try:
-            self.writer.create_resource(name, action, action.present)
+            self.writer.resources.create(name, action, action.present)
         except AlreadyExists:
             self.state.operations.end(name)
-            self.writer.read_resource(name)
+            self.writer.resources.read(name)
             return
         except BaseException:
             self.state.operations.end(name)
@@ -99,7 +99,7 @@ class AttachOperations:
 
         def work() -> None:
             try:
-                self.writer.intent(action.resource, action.machine, action.present)
+                self.writer.resources.intent(action.resource, action.machine, action.present)
             except (Conflict, NotFound, NotLeading):
                 raise
             except ApiError:
@@ -160,7 +160,7 @@ class AttachOperations:
             return
         device = next((d for d in found if not self._owner(action.resource, d)), None)
         if device is None:
-            self.writer.operation(action.resource, None)
+            self.writer.resources.operation(action.resource, None)
         else:
             self._arrived(action.resource, action.node, model, device)
 
@@ -225,7 +225,7 @@ class AttachOperations:
             """Write the operation's handles. Without them a successor reads the machine after a
             crash."""
             with contextlib.suppress(ApiError):
-                self.writer.operation(name, handles.written(accepted))
+                self.writer.resources.operation(name, handles.written(accepted))
 
         self.reporter.tell(name, "Attaching", f"asked the CDI Manager for 1 x {model} on node {node}")
         self._note_asked(name, node, model)
@@ -254,7 +254,7 @@ class AttachOperations:
                 return
         if not self.stopping.is_set():
             with contextlib.suppress(NotFound, NotLeading):  # no request had an effect
-                self.writer.forget_intent(name)
+                self.writer.resources.forget_intent(name)
 
     def _ask(self, name: str, node: str, machine: str, model: str, started: Started) -> Device:
         """Send one request and measure it. Raise FabricError."""
@@ -325,7 +325,7 @@ class AttachOperations:
         Devices that came to the machine in the meantime belong to others.
         """
         here = [d.uid for d in self.fabric.machine(machine).devices if d.model == model]
-        self.writer.intent(name, machine, [uid for uid in here if not self.state.resources.by("device", uid)])
+        self.writer.resources.intent(name, machine, [uid for uid in here if not self.state.resources.by("device", uid)])
 
     def _arrived(self, name: str, node: str, model: str, device: Device) -> None:
         if owner := self._owner(name, device):
@@ -344,7 +344,7 @@ class AttachOperations:
         """
         for failures in itertools.count(1):
             try:
-                known = self.writer.record_device(name, device.uid, device.serial or "")
+                known = self.writer.resources.record_device(name, device.uid, device.serial or "")
                 if known != device.uid:
                     self.reporter.about_device(name, "NotRecorded", f"the CDI Manager answered with device "
                                                f"{device.uid}, but {known} was written down meanwhile", "Warning")
@@ -370,7 +370,7 @@ class AttachOperations:
         """Write the state and the error of a ComposableResource. Ignore one that is gone. Raise
         ApiError."""
         try:
-            self.writer.resource_status(name, state=state, error=text)
+            self.writer.resources.set_status(name, state=state, error=text)
         except NotFound:
             return
 
@@ -389,4 +389,4 @@ class AttachOperations:
         seconds = EXHAUSTED_BLOCK_SECONDS if getattr(error, "exhausted", False) else BLOCK_SECONDS
         self.state.blocks.block(node, model, seconds, str(error))
         self._failed(name, str(error), "")
-        self.writer.forget_intent(name)
+        self.writer.resources.forget_intent(name)

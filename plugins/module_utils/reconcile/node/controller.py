@@ -35,7 +35,8 @@ from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..timelines.recorder import START_SECONDS
 from ..timelines.timeline import Timeline, node_steps
-from ..writers.writer import Notes, Writer
+from ..writers.resources import Notes
+from ..writers.writer import Writer
 from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
 from .planner import NodePlanner
@@ -58,16 +59,16 @@ class Executor:
         self.hops = operations.hops
         self._threads = threads.executor(THREADS, "write")
         self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
-            act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.label_node,
-            act.SetPoolDevice: writer.set_pool_device,
+            act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.nodes.label,
+            act.SetPoolDevice: writer.resources.set_pool_device,
             act.DeleteResource: self._delete_resource,
             act.CreateResource: operations.create, act.Attach: operations.attach, act.Adopt: operations.adopt,
             act.Resume: operations.resume, act.Detach: detaches.detach, act.AskRelease: detaches.ask_release,
             act.FinishDeparted: detaches.finish_departed, act.TaintDevice: detaches.taint,
             act.WithdrawRelease: self._withdraw_release,
             act.OpenGate: gating.open, act.Unreserve: gating.unreserve,
-            act.Finish: lambda action: writer.finish(action.resource),
-            act.FinishRequest: lambda action: writer.finish_request(action.request),
+            act.Finish: lambda action: writer.resources.finish(action.resource),
+            act.FinishRequest: lambda action: writer.requests.finish(action.request),
             act.SetState: self._set_state}
 
     def carry_out(self, actions: Sequence[act.Action], notes: Mapping[str, Notes] | None = None) -> None:
@@ -78,9 +79,10 @@ class Executor:
         same ComposableResource, write both together.
         """
         left = dict(notes or {})
-        work = [partial(self._writer.touch, action, left.pop(action.resource, {})) if isinstance(action, act.Touch)
+        resources = self._writer.resources
+        work = [partial(resources.touch, action, left.pop(action.resource, {})) if isinstance(action, act.Touch)
                 else partial(self._how[type(action)], action) for action in actions]
-        work += [partial(self._writer.note, name, found) for name, found in left.items()]
+        work += [partial(resources.note, name, found) for name, found in left.items()]
         if len(work) == 1:
             work[0]()
         else:
@@ -98,7 +100,7 @@ class Executor:
                 self._state.holds.keep(device, action.claim)
             for pod in action.pods if action.devices else ():
                 self._rescheduler.nominate(pod, action.node, action.claim)
-        if self._writer.mark_claim(action):
+        if self._writer.claims.mark(action):
             if action.condition != READY_CONDITION:
                 self._state.handovers.note(action.claim, action.devices, self._state.clock())
             key = f"{action.namespace}/{action.name}"
@@ -123,7 +125,7 @@ class Executor:
             self.hops.over([raw], action.reason, node=action.node)
 
     def _set_size(self, action: act.SetSize) -> None:
-        self._writer.set_size(action)
+        self._writer.requests.set_size(action)
         self._reporter.note("SizeSet", action.request, f"{action.before or 0} -> {action.size}: {action.reason}",
                             claims=self._state.claim_refs(action.claims))
 
@@ -133,19 +135,19 @@ class Executor:
         raw = self._state.resources.get(action.resource) or {}
         status = raw.get("status") or {}
         found = adapters.serial(raw) if raw and not status.get("device_id") else ""
-        self._writer.resource_status(action.resource, state=action.state, error=action.error,
+        self._writer.resources.set_status(action.resource, state=action.state, error=action.error,
                                      **({"device_id": found} if found else {}))
         if action.error and action.error != status.get("error"):
             self._reporter.tell(action.resource, "DeviceTrouble", action.error, type_="Warning")
 
     def _withdraw_release(self, action: act.WithdrawRelease) -> None:
-        self._writer.withdraw_release(action.resource)
+        self._writer.resources.withdraw_release(action.resource)
         self._reporter.tell(action.resource, "ReleaseWithdrawn", action.reason)
 
     def _delete_resource(self, action: act.DeleteResource) -> None:
         if action.block:
             self._state.blocks.block(action.node, action.block, BLOCK_SECONDS, action.reason)
-        self._writer.delete_resource(action.resource)
+        self._writer.resources.delete(action.resource)
         self._reporter.about_device(action.resource, "Releasing", action.reason)
 
 
@@ -209,17 +211,17 @@ class NodeController:
             if timeline not in early:
                 self._executor.hops.timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
-            self._writer.hold(resource, claim)
+            self._writer.resources.hold(resource, claim)
         operated = self._operated(key.name)
         for raw in filter(_is_unseen_by_agents, operated):
             name, created = raw["metadata"]["name"], raw["metadata"].get("creationTimestamp") or ""
-            self._writer.give_to_node(name)
+            self._writer.resources.give_to_node(name)
             self._state.rival.created(name, parse_time(created))
             self._reporter.once("rival", self._state.rival.problem())
         for raw in filter(outdated, operated):
-            self._writer.observe(raw["metadata"]["name"])
+            self._writer.resources.observe(raw["metadata"]["name"])
         for resource, keys in self._state.stale_taints(key.name).items():
-            self._writer.lift_taints(resource, keys)
+            self._writer.resources.lift_taints(resource, keys)
         # The queue keeps only the earliest appointment of a node, so later timelines may have lost
         # theirs.
         later = self._executor.hops.timelines.next_due(key.name)
@@ -239,7 +241,7 @@ class NodeController:
                 raw = self._state.resources.get(name)
                 steps = node_steps(adapters.read_evidence(raw) if raw else None, timeline.began)
                 of_resource.setdefault(name, []).append(replace(timeline, steps=steps))
-        return {name: self._writer.timeline_notes(name, found) for name, found in of_resource.items()}
+        return {name: self._writer.resources.timeline_notes(name, found) for name, found in of_resource.items()}
 
     def _operated(self, node: str) -> list[Json]:
         """Return the node's ComposableResources if this process is their operator."""

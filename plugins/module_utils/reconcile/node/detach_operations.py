@@ -68,14 +68,14 @@ class DetachOperations:
             self._operations.hops.refused(self._model(action.resource), CLAIMED)
             self._stays(action.resource, reason)
             return
-        self._writer.ask_release(action.resource)
+        self._writer.resources.ask_release(action.resource)
         self._operations.note_error(action.resource, DETACHING, "")
         self._reporter.tell(action.resource, "ReleaseAsked", f"node {action.node} was asked to let its device go")
 
     def _taint(self, action: TaintDevice) -> None:
         if reason := self._check.claimed(action.resource, action.node):
             self._operations.hops.refused(self._model(action.resource), CLAIMED)
-            self._writer.withdraw_release(action.resource)
+            self._writer.resources.withdraw_release(action.resource)
             self._stays(action.resource, reason)
 
     def _finish_departed(self, action: FinishDeparted) -> None:
@@ -90,7 +90,7 @@ class DetachOperations:
             return
         self._fence.check_request()
         self._state.note_return(raw)
-        self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
+        self._writer.resources.set_status(action.resource, state=DELETING, error="", cdi_device_id="")
         self._reporter.tell(action.resource, "DeviceLeft", action.reason, type_="Warning")
 
     def _is_on(self, machine: str, raw: Json) -> bool:
@@ -124,7 +124,7 @@ class DetachOperations:
             return
         if raw := self._state.resources.get(action.resource):
             self._state.note_return(raw)  # before its ComposableResource can be deleted
-        self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
+        self._writer.resources.set_status(action.resource, state=DELETING, error="", cdi_device_id="")
         if action.resource in self._requested:
             self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
         else:
@@ -174,7 +174,7 @@ class DetachOperations:
             return "node_holds", f"node {action.node} has not let it go"
         if reason := self._check.claimed(action.resource, action.node):
             if not action.lost:
-                self._writer.withdraw_release(action.resource)
+                self._writer.resources.withdraw_release(action.resource)
             return CLAIMED, reason
         if not action.lost and self._state.untainted(action.resource, self._state.own_keys(raw)):
             return "slice_shows", SHOWN

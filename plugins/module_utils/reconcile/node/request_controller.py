@@ -45,7 +45,7 @@ class RequestController:
         children = [resource for resource in node.resources if resource.request == key.name]
         lacks = next((request.lacks for request in node.requests if request.name == key.name), "")
         error = node.blocked.get(spec["model"], "") or ((node.problem or lacks) if spec["size"] else "")
-        self._writer.request_status(key.name, request_status(spec, children, error, deleting))
+        self._writer.requests.set_status(key.name, request_status(spec, children, error, deleting))
         return Result()
 
     def _nodeless(self, raw: Json, deleting: bool) -> Result:
@@ -57,12 +57,12 @@ class RequestController:
         children = [adapters.read_resource(each, self._state.settings)
                     for each in self._state.resources.by("request", name)]
         if deleting and not children:
-            self._writer.finish_request(name)
+            self._writer.requests.finish(name)
             return Result()
         found = self._allocate(raw, children, 0 if deleting else int(spec["size"]))
         for node in self._state.shares.set(name, found.shares):
             self._queue.add_change(NodeKey(node))
-        self._writer.request_status(name, request_status(
+        self._writer.requests.set_status(name, request_status(
             spec, children, found.error or self._trouble(found, spec["model"]), deleting, bool(found.error)))
         return Result(self._state.clock() + RETRY_SECONDS if found.error else None)
 

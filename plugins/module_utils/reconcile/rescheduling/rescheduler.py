@@ -84,7 +84,7 @@ class Rescheduler:
 
     def _deallocate(self, claim: Json) -> None:
         try:
-            self._writer.deallocate(claim)
+            self._writer.claims.deallocate(claim)
         except ApiError:
             return  # the scheduler drops it in its next cycle
 
@@ -98,7 +98,7 @@ class Rescheduler:
             return
         try:
             pod = nomination.pod
-            alive = self._writer.nominate(pod.namespace, pod.name, uid, nomination.node, anyway)
+            alive = self._writer.pods.nominate(pod.namespace, pod.name, uid, nomination.node, anyway)
         except ApiError:
             return  # the next event of the pod tries again
         if not alive:

@@ -97,7 +97,7 @@ class Process:
                                   lambda: str(world.api._version), self.told.append, enabled=True,
                                   clock=lambda: world.now)
         self.writer = Writer(world.api.client, self.state)
-        self.writer.uses = self.keeper
+        self.writer.resources.uses = self.keeper
         for kind, store in self.state.stores.items():
             for raw in world.api.of(kind):
                 store.upsert(raw)
@@ -111,7 +111,7 @@ class Process:
 
     def touch(self, resource: str, *, in_use: bool) -> None:
         """Write the stamp of a use, as the planner has it done."""
-        self.writer.touch(Touch("node-0", "", resource, in_use))
+        self.writer.resources.touch(Touch("node-0", "", resource, in_use))
 
     def sums(self) -> dict[str, Sum]:
         """All sums up to now by namespace, rounded to milliseconds."""

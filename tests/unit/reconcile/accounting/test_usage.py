@@ -288,8 +288,8 @@ def test_sums_are_stored_before_the_note_of_a_leaving_device_is_deleted(world: W
     for name in ("a", "b"):
         world.device(f"r-{name}", "")
     writes = len(world.api.writes(CONFIG_MAPS))
-    process.writer.finish("r-a")
-    process.writer.finish("r-b")
+    process.writer.resources.finish("r-a")
+    process.writer.resources.finish("r-b")
     assert len(world.api.writes(CONFIG_MAPS)) == writes + 1, "one write counts both"
     world.processes.clear()
     world.remove(COMPOSABLE_RESOURCES, "r-a")
@@ -303,7 +303,7 @@ def test_device_is_released_also_if_the_sums_cannot_be_stored(world: World) -> N
     process.keeper.update()
     world.device("r-a", "")
     world.api.fail("get", CONFIG_MAPS, Unreachable("down"))
-    process.writer.finish("r-a")
+    process.writer.resources.finish("r-a")
     assert "down" in process.keeper.problem
 
 

@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     PoolKey,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.pods import PodWriter
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -78,13 +78,13 @@ def test_bound_where_it_was_sent(held: Bench, opened: Callable[..., None]) -> No
 def test_bound_before_the_reply_to_the_gates_removal_has_all_its_hops(
     held: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def bound_at_once(writer: Writer, pod: PodRef) -> bool:
+    def bound_at_once(writer: PodWriter, pod: PodRef) -> bool:
         there = ungate(writer, pod)
         bind(held, pod.name)
         return there
 
-    ungate = Writer.ungate
-    monkeypatch.setattr(Writer, "ungate", bound_at_once)
+    ungate = PodWriter.ungate
+    monkeypatch.setattr(PodWriter, "ungate", bound_at_once)
     ask(held)
     serve(held)
     took = [held.metrics.observed("hop_duration_seconds", hop=hop, handover="gated") for hop in ("gate", "bind")]

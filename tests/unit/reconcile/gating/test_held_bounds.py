@@ -29,7 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.pods import PodWriter
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
@@ -419,7 +419,7 @@ class TestGateThatStays:
 
     def test_error_that_nobody_expects_is_followed_by_another_turn(self, held: Bench, monkeypatch: pytest.MonkeyPatch
                                                                    ) -> None:
-        def ungate(_writer: Writer, _pod: PodRef) -> bool:
+        def ungate(_writer: PodWriter, _pod: PodRef) -> bool:
             monkeypatch.undo()
             raise KeyError("metadata")
 
@@ -427,7 +427,7 @@ class TestGateThatStays:
         held.reconcile(GatesKey())
         held.run(1)
         announce(held)
-        monkeypatch.setattr(Writer, "ungate", ungate)
+        monkeypatch.setattr(PodWriter, "ungate", ungate)
         with pytest.raises(KeyError):
             held.reconcile(NodeKey("node-0"))
         assert gate_names(held) == [pods.GATE]

@@ -309,7 +309,7 @@ def test_resource_deleted_while_it_waits_is_not_asked_for_again(bench: Bench) ->
     bench.fabric.answers = [Unavailable("not now")] * 10_000
     bench.operations.create(CREATE)
     bench.wait(lambda: len(bench.fabric.attaches) > 1)
-    bench.writer.delete_resource(only(bench)["metadata"]["name"])
+    bench.writer.resources.delete(only(bench)["metadata"]["name"])
     bench.idle()
     assert "cdi_device_id" not in only(bench)["status"]
 
@@ -318,6 +318,6 @@ def test_resource_deleted_while_it_waits_forgets_its_intent(bench: Bench) -> Non
     bench.fabric.answers = [Unavailable("not now")] * 10_000
     bench.operations.create(CREATE)
     bench.wait(lambda: len(bench.fabric.attaches) > 1)
-    bench.writer.delete_resource(only(bench)["metadata"]["name"])
+    bench.writer.resources.delete(only(bench)["metadata"]["name"])
     bench.idle()
     assert cohdi.read_intent(only(bench))[1] == 0.0

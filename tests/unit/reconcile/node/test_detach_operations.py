@@ -183,7 +183,7 @@ def test_every_part_of_a_device_is_tainted_and_all_rules_go(leaving: Bench) -> N
     detach(leaving)
     placed = [c.body["spec"]["deviceSelector"]["device"] for c in leaving.api.writes() if c.verb == "create"]
     assert placed == ["gpu-0", "gpu-0-mig-1g"]
-    leaving.writer.finish("gpu-a")
+    leaving.writer.resources.finish("gpu-a")
     assert len([c for c in leaving.api.writes() if c.verb == "delete" and c.plural == "devicetaintrules"]) == 2
 
 
@@ -193,7 +193,7 @@ def test_rule_goes_also_where_rules_may_not_be_listed(leaving: Bench) -> None:
     rules = ApiResource("resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule", False)
     assert [r["metadata"]["name"] for r in leaving.api.of(rules)] == ["gpu-a-taint"]
     leaving.api.fail("list", rules, Forbidden(403, "Forbidden", "no"))
-    leaving.writer.finish("gpu-a")
+    leaving.writer.resources.finish("gpu-a")
     assert leaving.api.of(rules) == []
 
 
@@ -322,7 +322,7 @@ def test_looks_that_come_together_share_one_read(leaving: Bench, monkeypatch: py
     """Who asks before a read begins may have its answer; who asks after it began may not."""
     moment = [1.0]
     monkeypatch.setattr(f"{ClaimCheck.__module__}.time.monotonic", lambda: moment[0])
-    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.taints)
+    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.resources.taints)
     reads = []
     for now in (1.0, 2.0, 2.0, 2.0, 3.0):
         moment[0] = now
@@ -332,7 +332,7 @@ def test_looks_that_come_together_share_one_read(leaving: Bench, monkeypatch: py
 
 
 def test_later_look_reads_anew(leaving: Bench) -> None:
-    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.taints)
+    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.resources.taints)
     assert user(check) == ""
     leaving.api.put(CLAIMS, objects.claim("train", objects.local_result("gpu-0")))
     assert user(check) == "claim default/train uses the device"
@@ -341,14 +341,14 @@ def test_later_look_reads_anew(leaving: Bench) -> None:
 def test_failed_look_raises(leaving: Bench) -> None:
     leaving.api.fail("list", CLAIMS, Forbidden(403, "Forbidden", "no"))
     with pytest.raises(Forbidden):
-        user(ClaimCheck(leaving.api.client, leaving.state, leaving.writer.taints))
+        user(ClaimCheck(leaving.api.client, leaving.state, leaving.writer.resources.taints))
 
 
 def test_failed_look_is_no_answer_for_those_who_asked_with_it(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{ClaimCheck.__module__}.time.monotonic", lambda: 100.0)
     leaving.api.put(CLAIMS, objects.claim("train", objects.local_result("gpu-0")))
     leaving.api.fail("list", CLAIMS, unreachable(), times=1)
-    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.taints)
+    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.resources.taints)
     with pytest.raises(Exception, match="does not answer"):
         user(check)
     assert user(check) == "claim default/train uses the device"

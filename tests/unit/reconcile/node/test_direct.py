@@ -163,7 +163,7 @@ def test_claim_without_devices_of_ours_is_none(bench: Bench) -> None:
 def test_object_that_changed_meanwhile_gets_no_pool_device(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a", asked=1))
     bench.api.fail("merge_patch", COMPOSABLE_RESOURCES, Conflict(409, "Conflict", "changed"))
-    bench.writer.set_pool_device(SetPoolDevice("node-0", "why", "gpu-a", NAME))
+    bench.writer.resources.set_pool_device(SetPoolDevice("node-0", "why", "gpu-a", NAME))
     assert cohdi.annotation(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"), cohdi.POOL_DEVICE) == ""
 
 
@@ -177,7 +177,7 @@ def test_watch_that_is_behind_takes_no_device_from_its_claim(bench: Bench) -> No
 
 def test_pool_device_of_another_claim_says_so(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a", asked=1), objects.claim("train", objects.pool_result()))
-    bench.writer.set_pool_device(SetPoolDevice("node-0", "why", "gpu-a", NAME, "uid-train"))
+    bench.writer.resources.set_pool_device(SetPoolDevice("node-0", "why", "gpu-a", NAME, "uid-train"))
     notes = bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["annotations"]
     assert notes["composable.infra/claim"] == "default/train uid-train"
 

@@ -124,6 +124,6 @@ def test_object_of_cohdis_upstream_syncer_gets_no_device_and_its_own_is_nobodys(
 
 def test_after_a_refusal_it_is_known_that_nothing_was_asked(wanted: Bench) -> None:
     wanted.put(foreign())
-    wanted.writer.forget_intent("gpu-a")
+    wanted.writer.resources.forget_intent("gpu-a")
     resource, = node_snapshot(wanted.state, "node-0").resources
     assert (resource.doubt, resource.asked) == ("", 0.0)

@@ -151,10 +151,10 @@ def test_node_is_asked_for_nothing_after_leadership_was_lost(leaving: Bench, lea
 
 def test_no_write_goes_out_after_leadership_was_lost(leaving: Bench, leads: Leads) -> None:
     leads.now = False
-    writer = leaving.writer
+    writer = leaving.writer.resources
     writes: list[t.Callable[[], object]] = [
-        partial(writer.finish, "gpu-a"), partial(writer.delete_resource, "gpu-a"), partial(writer.hold, "gpu-a", "uid"),
-        partial(writer.intent, "gpu-a", "machine-0", ()), partial(writer.resource_status, "gpu-a", state="Online")]
+        partial(writer.finish, "gpu-a"), partial(writer.delete, "gpu-a"), partial(writer.hold, "gpu-a", "uid"),
+        partial(writer.intent, "gpu-a", "machine-0", ()), partial(writer.set_status, "gpu-a", state="Online")]
     for write in writes:
         with pytest.raises(NotLeading):
             write()
@@ -165,7 +165,7 @@ def test_two_that_plan_from_the_same_state_create_one_resource(bench: Bench) -> 
     """Both believe that they lead; the second has not seen what the first wrote."""
     second = Bench()
     second.api = bench.api
-    second.writer.client = bench.api.client
+    second.writer.outlet.client = bench.api.client
     second.fabric = bench.fabric
     second.build()
     second.put(objects.node())
@@ -188,7 +188,7 @@ def test_intent_of_another_is_not_overwritten(bench: Bench) -> None:
     intent = cohdi.attach_intent("machine-0", 5.0, ())
     bench.api.merge_patch(COMPOSABLE_RESOURCES, "gpu-a", {"metadata": {"annotations": {cohdi.ATTACH: intent}}})
     with pytest.raises(Conflict):
-        bench.writer.intent("gpu-a", "machine-0", ())
+        bench.writer.resources.intent("gpu-a", "machine-0", ())
     assert cohdi.read_intent(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))[1] == 5.0
     assert cohdi.read_intent(bench.state.resources.get("gpu-a") or {})[1] == 5.0, "it is read anew"
 

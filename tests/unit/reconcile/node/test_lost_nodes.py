@@ -132,7 +132,7 @@ def test_resource_that_an_administrator_deletes_gives_its_device_back_and_no_oth
     bench.fabric.attached["d1"] = device("d1")
     bench.put(objects.local_slice("GPU-d1"), objects.request(size=1),
               objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, state="Online"))
-    bench.writer.delete_resource("gpu-a")
+    bench.writer.resources.delete("gpu-a")
     bench.run(5)
     assert (bench.fabric.attaches, bench.fabric.detaches) == ([], [("machine-0", "d1")])
     assert bench.api.of(COMPOSABLE_RESOURCES) == []
@@ -144,7 +144,7 @@ def test_resource_in_use_that_an_administrator_deletes_leaves_when_its_claim_end
     used = objects.claim("train", objects.local_result("gpu-0"))
     bench.put(objects.local_slice("GPU-d1"), objects.request(size=1), used,
               objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, state="Online"))
-    bench.writer.delete_resource("gpu-a")
+    bench.writer.resources.delete("gpu-a")
     bench.run(4)
     assert (bench.fabric.attaches, bench.fabric.detaches) == ([], [])
     assert bench.status()["error"] == "not detached: claim default/train uses the device"
@@ -259,5 +259,5 @@ class TestRenamedNode:
 
     def test_claim_on_any_node_keeps_the_device(self, agent: Bench) -> None:
         self.rename(agent, machine=None)
-        check = ClaimCheck(agent.api.client, agent.state, agent.writer.taints)
+        check = ClaimCheck(agent.api.client, agent.state, agent.writer.resources.taints)
         assert check.claimed("gpu-a", "node-0") == "claim default/train uses the device"

@@ -126,8 +126,8 @@ def test_what_was_removed_for_an_ask_that_was_taken_back_is_not_detached_when_it
     """The node is taking it back, and has not written that yet."""
     reconcile(leaving)
     write(leaving, Evidence("Removed", "d1"))
-    leaving.writer.withdraw_release("gpu-a")
-    leaving.writer.ask_release("gpu-a")
+    leaving.writer.resources.withdraw_release("gpu-a")
+    leaving.writer.resources.ask_release("gpu-a")
     reconcile(leaving)
     assert leaving.fabric.detaches == []
     write(leaving, Evidence("Removed", "d1"))
@@ -180,7 +180,7 @@ def test_a_leaving_device_that_comes_back_under_another_name_is_tainted_by_that_
     reconcile(leaving)
     assert tainted(leaving) == ["gpu-1"], "the other device has the name that it had"
     assert [found.tainted for found in node_snapshot(leaving.state, "node-0").resources] == [True, False]
-    leaving.writer.finish("gpu-a")
+    leaving.writer.resources.finish("gpu-a")
     assert tainted(leaving) == []
 
 

@@ -45,20 +45,20 @@ def test_new_leader_lifts_those_of_a_resource_that_is_gone(node: Bench) -> None:
     put_rule(node, "gpu-gone-taint")
     put_rule(node, "gpu-gone-taint-0a1b2c3d")
     put_rule(node, "gpu-a-taint")
-    node.writer.read_taints()
+    node.writer.resources.read_taints()
     assert rules(node) == ["gpu-a-taint"]
     assert node.state.tainted.keys() == {"gpu-a"}
 
 
 def test_rule_of_an_administrator_stays(node: Bench) -> None:
     put_rule(node, "maintenance-taint", key="example.com/maintenance")
-    node.writer.read_taints()
+    node.writer.resources.read_taints()
     assert (rules(node), node.state.tainted) == (["maintenance-taint"], {})
 
 
 def test_leader_lifts_those_of_a_resource_whose_finalizer_somebody_took(node: Bench) -> None:
     put_rule(node, "gpu-a-taint")
-    node.writer.read_taints()
+    node.writer.resources.read_taints()
     node.drop(RESOURCE)
     node.state.forget("gpu-a")
     node.reconcile(NodeKey("node-0"))

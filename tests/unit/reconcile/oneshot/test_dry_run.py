@@ -45,7 +45,7 @@ def test_check_mode_plans_what_the_controllers_carry_out(
     engine, bench = quiet
     done: list[Action] = []
     monkeypatch.setattr(Executor, "carry_out", lambda _self, actions, *_notes: done.extend(actions))
-    monkeypatch.setattr(engine.writer, "hold", lambda *_unused: None)
+    monkeypatch.setattr(engine.writer.resources, "hold", lambda *_unused: None)
     kinds: Counter[str] = Counter()
     expected = EXPECTED if outage else EXPECTED | {"Adopt"}
     for number in range(MOST_RUNS):

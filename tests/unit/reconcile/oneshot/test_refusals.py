@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import wait_reason_result
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.pods import PodWriter
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -181,7 +181,7 @@ def test_policy_of_an_older_version_keeps_no_release_back(served: Quiet, monkeyp
     def refuse(*_args: object) -> None:
         raise Forbidden(403, "Forbidden", "of a pod's status the controllers only set nominatedNodeName")
 
-    monkeypatch.setattr(Writer, "tell_not_served", refuse)
+    monkeypatch.setattr(PodWriter, "tell_not_served", refuse)
     bench.put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
     held_pods.ask(bench)
     bench.reconcile(GatesKey())

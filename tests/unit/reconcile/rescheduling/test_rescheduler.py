@@ -33,6 +33,16 @@ class FakeWriter:
     dropped: list[str] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
+    @property
+    def pods(self) -> FakeWriter:
+        """The writer of pods."""
+        return self
+
+    @property
+    def claims(self) -> FakeWriter:
+        """The writer of claims."""
+        return self
+
     def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
         with self.changed:
             self.written.append((namespace, pod, uid, node, anyway))

@@ -60,7 +60,7 @@ def read(bench: Bench) -> ComposableResource:
 def ask(bench: Bench) -> None:
     """The leader writes down that it asks the CDI Manager, and dies before the answer."""
     bench.put(objects.node("node-0"), objects.request("req"))
-    bench.writer.create_resource("gpu-new", CreateResource(
+    bench.writer.resources.create("gpu-new", CreateResource(
         "node-0", "a claim waits", "gpu-new", "req", A100, "machine-0"), [])
 
 
@@ -83,8 +83,8 @@ def test_last_use_and_hold_are_compared_by_one_clock(
 ) -> None:
     run_on(ahead)
     ask(bench)
-    bench.writer.touch(Touch("node-0", "its use ended", "gpu-new", False))
-    bench.writer.hold("gpu-new", "uid-claim")
+    bench.writer.resources.touch(Touch("node-0", "its use ended", "gpu-new", False))
+    bench.writer.resources.hold("gpu-new", "uid-claim")
     run_on(0.0)
     found = read(bench)
     assert found.last_used == pytest.approx(REAL(), abs=2.0)

@@ -31,17 +31,17 @@ def ready(bench: Bench, kind: ApiResource, name: str) -> dict[str, Any]:
 
 def test_it_goes_with_the_status_of_a_resource(bench: Bench) -> None:
     bench.put(generation(objects.resource("gpu-a", device="d1"), 4))
-    bench.writer.resource_status("gpu-a", state="Detaching", error="in use")
+    bench.writer.resources.set_status("gpu-a", state="Detaching", error="in use")
     assert ready(bench, COMPOSABLE_RESOURCES, "gpu-a") == {
         "status": "False", "reason": "Detaching", "message": "in use", "observedGeneration": 4}
-    bench.writer.resource_status("gpu-a", state="Online", error="")
+    bench.writer.resources.set_status("gpu-a", state="Online", error="")
     assert ready(bench, COMPOSABLE_RESOURCES, "gpu-a")["status"] == "True"
     assert len(bench.api.writes(COMPOSABLE_RESOURCES)) == 2
 
 
 def test_it_goes_with_the_device_that_is_recorded(bench: Bench) -> None:
     bench.put(generation(objects.resource("gpu-a", state="", device=""), 1))
-    bench.writer.record_device("gpu-a", "d1", "GPU-d1")
+    bench.writer.resources.record_device("gpu-a", "d1", "GPU-d1")
     assert ready(bench, COMPOSABLE_RESOURCES, "gpu-a")["reason"] == "Attaching"
 
 
@@ -49,12 +49,12 @@ def test_status_of_a_request_is_written_once_for_each_generation(bench: Bench) -
     bench.put(generation(objects.request(), 1))
     wanted: dict[str, Any] = {"state": "Running", "scalarResource": {}}
     for _each in range(3):
-        bench.writer.request_status("request", dict(wanted))
+        bench.writer.requests.set_status("request", dict(wanted))
     assert len(bench.api.writes(COMPOSABILITY_REQUESTS)) == 1
     raw = bench.api.one(COMPOSABILITY_REQUESTS, "request")
     bench.put(generation(raw, 2))
     for _each in range(3):
-        bench.writer.request_status("request", dict(wanted))
+        bench.writer.requests.set_status("request", dict(wanted))
     assert len(bench.api.writes(COMPOSABILITY_REQUESTS)) == 2
     assert ready(bench, COMPOSABILITY_REQUESTS, "request")["observedGeneration"] == 2
 
@@ -63,7 +63,7 @@ def test_where_cohdis_own_crd_drops_it_nothing_is_written_again_and_again(bench:
     bench.put(objects.request())
     bench.api.pruned = ("conditions",)
     for _each in range(5):
-        bench.writer.request_status("request", {"state": "Running", "scalarResource": {}})
+        bench.writer.requests.set_status("request", {"state": "Running", "scalarResource": {}})
     assert len(bench.api.writes(COMPOSABILITY_REQUESTS)) == 1
 
 
@@ -73,7 +73,7 @@ def test_spec_that_changes_without_a_new_state_is_observed(bench: Bench) -> None
               generation(objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, state="Online"), 1))
     bench.fabric.attached["d1"] = device("d1")
     bench.look()
-    bench.writer.resource_status("gpu-a", state="Online", error="")
+    bench.writer.resources.set_status("gpu-a", state="Online", error="")
     raw = bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")
     raw["spec"]["force_detach"] = True
     bench.put(generation(raw, 2))
@@ -89,5 +89,5 @@ def test_object_that_changes_right_now_is_observed_with_that_change(bench: Bench
     raw = generation(objects.resource("gpu-a", device="d1"), 1)
     bench.put(raw)
     bench.api.put(COMPOSABLE_RESOURCES, generation({**raw, "metadata": {**raw["metadata"], "labels": {"a": "b"}}}, 2))
-    bench.writer.observe("gpu-a")
+    bench.writer.resources.observe("gpu-a")
     assert "conditions" not in bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["status"]

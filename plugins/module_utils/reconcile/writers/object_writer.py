@@ -1,0 +1,105 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the writers of all kinds share: the client, the stores, conditions and finalizers.
+
+Each response is put into its store at once, so that the next reconcile does not wait for the watch.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ...kube.client.verbs import Client
+from ...kube.errors import Conflict, NotFound
+from ...kube.objects import cohdi
+from ...kube.objects.ready import with_ready
+from ...kube.times import format_time
+from ..state.cluster_state import ClusterState, Json
+
+
+@dataclass
+class Outlet:
+    """The client and the state that the writers of an engine share.
+
+    ``changes`` counts changes of sizes, resources, labels and conditions, but not summaries and
+    nominations. ``keeps_conditions`` is False after a CRD dropped the conditions, like that of
+    CoHDI, which has none.
+    """
+
+    client: Client
+    state: ClusterState
+    changes: int = 0
+    keeps_conditions: bool = True
+
+
+class ObjectWriter:
+    """Base of the writers. Methods raise the errors of the kube layer unless they say otherwise.
+
+    Times that other processes compare are the API server's.
+    """
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.outlet = outlet
+
+    @property
+    def client(self) -> Client:
+        """Return the client."""
+        return self.outlet.client
+
+    @property
+    def state(self) -> ClusterState:
+        """Return the state with the stores."""
+        return self.outlet.state
+
+    def _ready(self, raw: Json, status: Json) -> Json:
+        """Return the conditions for a status, as a part of the status."""
+        if not self.outlet.keeps_conditions:
+            return {}
+        return {"conditions": with_ready(raw, {**(raw.get("status") or {}), **status}, format_time(time.time()))}
+
+    def _note_conditions(self, status: Json, answer: Json) -> None:
+        if "conditions" in status and "conditions" not in (answer.get("status") or {}):
+            self.outlet.keeps_conditions = False
+
+    def _finalize(self, kind: t.Any, name: str, store: t.Any) -> None:
+        """Remove our finalizer. Retry once if another client, such as the node agent, changed the
+        object.
+
+        Do not retry on another object with the same name. Raise Conflict if the object changes
+        again.
+        """
+        raw = store.get(name)
+        try:
+            left = self._remove_finalizer(kind, name, raw)
+        except Conflict:
+            fresh = self.client.get(kind, name)
+            store.upsert(fresh)
+            if raw is None or fresh["metadata"]["uid"] != raw["metadata"]["uid"]:
+                raise
+            raw, left = fresh, self._remove_finalizer(kind, name, fresh)
+        if not left:
+            self._forget(raw, store)
+
+    def _remove_finalizer(self, kind: t.Any, name: str, raw: Json | None) -> list[str]:
+        """Return the finalizers of others that are left, or none if the object is gone."""
+        left = [f for f in ((raw or {}).get("metadata", {}).get("finalizers") or []) if f != cohdi.FINALIZER]
+        known = as_read(raw) if raw else {}
+        try:
+            self.client.merge_patch(kind, name, {"metadata": {**known, "finalizers": left or None}})
+        except NotFound:
+            return []
+        return left
+
+    @staticmethod
+    def _forget(raw: Json | None, store: t.Any) -> None:
+        if raw is not None:
+            store.remove(raw)
+
+
+def as_read(raw: Json) -> Json:
+    """Return metadata for a patch that fails if the object has changed since it was read."""
+    return {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
+

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write ComposabilityRequests."""
+
+from __future__ import annotations
+
+from ...kube.api_resources import COMPOSABILITY_REQUESTS
+from ...kube.errors import AlreadyExists, NotFound
+from ...kube.objects import cohdi
+from ...planning.actions import SetSize
+from ..state.cluster_state import Json
+from .object_writer import ObjectWriter
+
+
+class RequestWriter(ObjectWriter):
+    """Writes sizes and statuses of ComposabilityRequests."""
+
+    def set_size(self, action: SetSize) -> None:
+        """Create or patch a ComposabilityRequest. Take over one that already exists."""
+        if action.before is None:
+            try:
+                body = cohdi.request_body(action.request, action.node, action.model, action.size, action.type,
+                                          action.claims)
+                self.state.requests.upsert(self.client.create(COMPOSABILITY_REQUESTS, body))
+                self.outlet.changes += 1
+                return
+            except AlreadyExists:
+                self.state.requests.upsert(self.client.get(COMPOSABILITY_REQUESTS, action.request))
+        patch: Json = {"spec": {"resource": {"size": action.size}}}
+        note = cohdi.claims_note(action.claims)
+        if note != cohdi.annotation(self.state.requests.get(action.request) or {"metadata": {}}, cohdi.CLAIMS):
+            patch["metadata"] = {"annotations": {cohdi.CLAIMS: note or None}}
+        self.state.requests.upsert(self.client.merge_patch(COMPOSABILITY_REQUESTS, action.request, patch))
+        self.outlet.changes += 1
+
+    def finish(self, name: str) -> None:
+        """Remove our finalizer from a deleted ComposabilityRequest."""
+        self._finalize(COMPOSABILITY_REQUESTS, name, self.state.requests)
+        self.outlet.changes += 1
+
+    def set_status(self, name: str, status: Json) -> None:
+        """Replace the status of a ComposabilityRequest. Keep equal parts and the conditions of
+        others."""
+        raw = self.state.requests.get(name)
+        if raw is None:
+            return
+        status = {**status, **self._ready(raw, {"error": "", **status})}
+        if raw.get("status") == status:
+            return
+        old = (raw.get("status") or {}).get("resources") or {}
+        gone = {key: None for key in old if key not in status.get("resources", {})}
+        body = {**status, "error": status.get("error"), "resources": {**gone, **status.get("resources", {})} or None}
+        try:
+            answer = self.client.merge_patch(COMPOSABILITY_REQUESTS, name, {"status": body}, subresource="status")
+        except NotFound:
+            self._forget(raw, self.state.requests)
+            return
+        self._note_conditions(status, answer)
+        self.state.requests.upsert(answer)

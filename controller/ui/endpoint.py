@@ -24,6 +24,8 @@ from ansible_collections.composable.infra.controller.ui.bundle import SECURITY, 
 from ansible_collections.composable.infra.controller.ui.docs_pages import DocsPages
 from ansible_collections.composable.infra.controller.ui.insight.insight import Insight, Told
 from ansible_collections.composable.infra.controller.ui.insight.span import BadQuery
+from ansible_collections.composable.infra.controller.ui.past.audit import Audit
+from ansible_collections.composable.infra.controller.ui.past.records import Records
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
@@ -33,6 +35,7 @@ from ansible_collections.composable.infra.controller.ui.whatif.question import B
 
 ROOT: t.Final = "/ui/"
 SNAPSHOT, CHANGES, STORY, WAITS, WHAT_IF = "snapshot", "changes", "story", "waits", "what-if"
+AUDIT, RECORDS = "audit", "records"
 # A proxy of the API server uses the header Authorization for itself.
 TOKEN_HEADER: t.Final = "X-Composable-Infra-Token"
 # A what-if is costly. No page of another site can send this header. A browser first sends an
@@ -42,6 +45,7 @@ PAGE_HEADER: t.Final = "X-Composable-Infra-Page"
 NOT_THE_PAGE: t.Final = f"the header {PAGE_HEADER}: 1 is needed, so that no other site can have it asked"
 NOT_FOR_ONE: t.Final = "what-if is about the whole cluster, so it is only for who may see everything, not one namespace"
 NO_WHAT_IF: t.Final = "what-if is not served here"
+NO_PAST: t.Final = "the past is not served here"
 _LABEL: t.Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _TEXT: t.Final = "text/plain; charset=utf-8"
 _STREAM: t.Final = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store",
@@ -77,13 +81,14 @@ class Answer:
 class Ui:
     """Answer requests for paths below ``ROOT``.
 
-    ``refusals``: sentences by status. ``what_if``: answers questions, None if it is not served.
-    ``insight``: history and usage, None if they are not served.
+    ``refusals``: sentences by status. ``what_if``: answers questions. ``insight``: history and usage.
+    ``past``: what happened, and Events and log lines. Each is None if it is not served.
     """
 
     def __init__(self, view: View, stories: Stories, access: Access, refusals: Mapping[int, str],
-                 what_if: WhatIf | None = None, insight: Insight | None = None) -> None:
-        self._what_if = what_if
+                 what_if: WhatIf | None = None, insight: Insight | None = None,
+                 past: tuple[Audit, Records] | None = None) -> None:
+        self._what_if, self._past = what_if, past
         self._insight: Mapping[str, Callable[[Scope, Mapping[str, str]], Told]] = insight.answers if insight else {}
         self._view, self._stories, self._access, self._refusals = view, stories, access, refusals
         self._files, self._docs = bundle(), DocsPages()
@@ -114,7 +119,8 @@ class Ui:
         if (found := self._files.get(name) or self._docs.get(name)) is not None:
             return _file(found, request.headers.get("If-None-Match") or "")
         answers = {SNAPSHOT: self._snapshot, CHANGES: self._changes, STORY: self._story, WAITS: self._waits,
-                   WHAT_IF: self._ask, **dict.fromkeys(self._insight, self._tell)}
+                   WHAT_IF: self._ask, AUDIT: self._audit, RECORDS: self._records,
+                   **dict.fromkeys(self._insight, self._tell)}
         if name not in answers:
             return _said(404, f"{asked.path} is not served; the page is {ROOT}")
         query = {key: values[0] for key, values in parse_qs(asked.query).items()}
@@ -157,6 +163,14 @@ class Ui:
         except BadQuery as error:
             return _said(400, str(error))
         return _packed(told.text, request, told.headers)
+
+    def _audit(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        return _json(compact(self._past[0].read(scope)), request) if self._past else _said(404, NO_PAST)
+
+    def _records(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        key = query.get("key") or ""
+        found = self._past[1].of(key, scope) if self._past else {}
+        return _json(compact(found), request) if found else _said(404, f"key: {key[:300]!r} is not shown")
 
     def _ask(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         if self._what_if is None:

@@ -18,6 +18,8 @@ from ansible_collections.composable.infra.controller.build import documentation,
 from ansible_collections.composable.infra.controller.ui.docs_pages import address
 from ansible_collections.composable.infra.controller.ui.endpoint import Ui
 from ansible_collections.composable.infra.controller.ui.insight.insight import Insight
+from ansible_collections.composable.infra.controller.ui.past.audit import Audit
+from ansible_collections.composable.infra.controller.ui.past.records import Records
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
@@ -54,9 +56,12 @@ def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
     sources = Sources(engine.state, Paced(partial(as_planned, engine)),
                       partial(process_row, engine, leaders, version(), address(documentation())))
     view = View(sources)
-    engine.listeners.append(view.object_changed)
+    history = partial(tuple, engine.reporter.history)
+    audit = Audit(engine.state, history, engine.client.server_time)
+    engine.listeners += [view.object_changed, audit.object_changed]
     stories = Stories(engine.state, engine.timelines, engine.waits.known)
-    return Ui(view, stories, access, refusals, what_if_of(engine.state, engine.config), insight)
+    records = Records(engine.state, engine.client, history)
+    return Ui(view, stories, access, refusals, what_if_of(engine.state, engine.config), insight, (audit, records))
 
 
 def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]], build: str,

@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from ansible_collections.composable.infra.controller.ui.scope import BOX, CLAIM, MACHINE, NODE, SWITCH, Scope
 from ansible_collections.composable.infra.controller.ui.view import View
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.nearness import Place
@@ -36,6 +36,8 @@ Json = dict[str, t.Any]
 DEVICE: t.Final = "device"
 # The most events in a node's story.
 MOST_EVENTS: t.Final = 30
+# The most pods of a claim that are named.
+MOST_PODS: t.Final = 3
 # Steps that an annotation of a ComposableResource notes with a time.
 _RELEASED, _HELD = "asked to let the device go", "kept for a claim"
 
@@ -71,9 +73,9 @@ class Stories:
     def _claim(self, raw: Json, row: Json) -> Json:
         uid = raw["metadata"]["uid"]
         found = self._recorder.of(uid) or self._written(raw, uid)
-        objects = [_named("ResourceClaim", raw), *({"kind": "Pod", "name": each["name"],
+        objects = [_named("ResourceClaim", raw), *({"kind": "Pod", "name": name,
                                                     "namespace": raw["metadata"]["namespace"]}
-                                                   for each in claims.consumers(raw))]
+                                                   for name in pods_of(self._state, raw))]
         used = [resource for name in row.get("devices", ()) if (resource := self._state.resources.get(name))]
         steps = [step for resource in used for step in
                  node_steps(adapters.read_evidence(resource), found.began if found else 0.0)]
@@ -134,6 +136,17 @@ class Stories:
         """Return how long claims of the last day waited, by step."""
         shown = waits_of(self._waits_known(), scope.namespace)
         return {"bounds": BOUNDS, "words": WORDS, "waits": [asdict(each) for each in shown]}
+
+
+def pods_of(state: ClusterState, claim: Json) -> dict[str, str]:
+    """Return the UIDs by name of pods that use a claim, or wait for it to be allocated."""
+    found = {str(pod["name"]): str(pod["uid"]) for pod in claims.consumers(claim)}
+    meta = claim["metadata"]
+    if not claims.results(claim):
+        waiting = (pod for pod in state.pods.by("waiting", True) if pod["metadata"]["namespace"] == meta["namespace"])
+        found |= {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in waiting
+                  if meta["name"] in pods.claim_names(pod).values()}
+    return dict(list(found.items())[:MOST_PODS])
 
 
 def told(timeline: Timeline, steps: Iterable[tuple[str, float]] = ()) -> Json:

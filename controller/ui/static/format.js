@@ -27,6 +27,21 @@ export function drawn(name, properties = {}, ...children) {
   return made;
 }
 
+// Devices by state as one bar, in the order of the states. part: its length, as a share of the longest bar.
+export function bar(states, part = 1) {
+  const known = ORDER.filter((state) => states[state]), total = known.reduce((sum, state) => sum + states[state], 0) || 1;
+  const made = element("span", { class: "bar", "aria-hidden": "true" }, ...known.map((state) => {
+    const piece = element("i", { class: state });
+    piece.style.width = `${100 * states[state] / total}%`;
+    return piece;
+  }));
+  made.style.width = `${100 * part}%`;
+  return made;
+}
+
+// 4 in use · 2 free
+export const counted = (states) => ORDER.filter((state) => states[state]).map((state) => `${count(states[state])} ${STATES[state][1]}`).join(" · ");
+
 export function seconds(value) {
   if (value < 0.001) return "0 s";
   if (value < 1) return `${Math.round(value * 1000)} ms`;
@@ -58,6 +73,9 @@ export function moment(at) {
 }
 
 const day = (date) => date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+// node-2 comes before node-10.
+export const collator = new Intl.Collator("en", { numeric: true });
 
 export const count = (number) => number.toLocaleString("en-US");
 

@@ -1,14 +1,14 @@
 // GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 // Fabrics, their nodes and devices: only the rows in sight are in the document, whatever their number.
 
-import { ORDER, STATES, count, element, ticking, told } from "./format.js";
+import { ORDER, STATES, bar, count, counted, element, ticking, told } from "./format.js";
 
-const BEYOND = 6, MOST_CELLS = 40, MOST_FREE = 24, MOST_BOXES = 16;
+const BEYOND = 6, MOST_CELLS = 40, MOST_FREE = 24, MOST_BOXES = 16, MOST_SINGLE = 120, IN_RANGE = 100;
 
 export class Grid {
   // open(key): show a story.
-  constructor(model, open) {
-    Object.assign(this, { model, open, words: [], states: new Set(), folded: new Set(), lines: [], made: new Map(), at: { line: "", column: 0 }, seen: new Map() });
+  constructor(model, choice, open) {
+    Object.assign(this, { model, choice, open, folded: new Set(), lines: [], made: new Map(), at: { line: "", column: 0 }, seen: new Map() });
     this.box = document.getElementById("grid");
     this.body = document.getElementById("rows");
     this.height = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 30;
@@ -18,30 +18,42 @@ export class Grid {
     new ResizeObserver(() => this.soon()).observe(this.box);
   }
 
-  filter(words, states) {
-    this.words = words;
-    this.states = states;
-    this.update();
-  }
-
   // Which lines there are; then those in sight are drawn.
   update() {
-    const order = this.model.groups(), plain = this.words.length === 0 && this.states.size === 0;
+    const { choice } = this, order = this.model.groups(), plain = !choice.narrow && !choice.nodes;
     const shape = plain ? [...this.folded, "|", ...this.model.fabrics.keys()].join() : null, boxes = this.model.boxGroups();
     if (plain && order === this.order && boxes === this.boxes && shape === this.shape) return this.draw();
     Object.assign(this, { order, boxes, shape, lines: [] });
     for (const [fabric, keys] of order) {
-      const shown = keys.filter((key) => this.shows(this.model.nodes.get(key)));
+      const shown = this.sorted(keys.filter((key) => choice.hasNode(this.model, this.model.nodes.get(key))));
       this.lines.push({ key: `group/${fabric}`, group: fabric, total: keys.length, shown: shown.length });
       if (this.folded.has(fabric)) continue;
-      if (this.words.length === 0 && this.model.fabrics.has(`fabric/${fabric}`)) this.lines.push({ key: `free/${fabric}`, free: fabric });
+      if (!choice.search && this.model.fabrics.has(`fabric/${fabric}`)) this.lines.push({ key: `free/${fabric}`, free: fabric });
       if (plain) this.listBoxes(fabric, boxes.get(fabric) ?? []);
-      for (const key of shown) this.lines.push({ key });
+      if (plain && shown.length > MOST_SINGLE) this.listRanges(fabric, shown);
+      else for (const key of shown) this.lines.push({ key });
     }
     this.body.style.height = `${this.lines.length * this.height}px`;
     this.box.style.height = `${this.lines.length * this.height + 2}px`;
     this.box.setAttribute("aria-rowcount", this.lines.length);
     this.draw();
+  }
+
+  // Many nodes come as sums of a hundred each, which are unfolded one by one.
+  listRanges(fabric, keys) {
+    for (let first = 0; first < keys.length; first += IN_RANGE) {
+      const within = keys.slice(first, first + IN_RANGE), key = `range/${fabric}/${first}`, open = this.folded.has(key);
+      this.lines.push({ key, range: within, folded: !open });
+      if (open) for (const each of within) this.lines.push({ key: each });
+    }
+  }
+
+  // By name they are already. Ties stay by name.
+  sorted(keys) {
+    const weigh = { trouble: (row) => (row.problem || (row.is_node && !row.ready) ? 1000 : 0) + number(row, (device) => device.trouble), used: (row) => number(row, (device) => device.state === "in-use"), idle: (row) => number(row, (device) => device.state === "idle") }[this.choice.nodes];
+    if (!weigh) return keys;
+    const weights = new Map(keys.map((key) => [key, weigh(this.model.nodes.get(key))]));
+    return [...keys].sort((a, b) => weights.get(b) - weights.get(a));
   }
 
   // Many boxes are folded until somebody asks for them, so that they keep no nodes out of sight.
@@ -50,11 +62,6 @@ export class Grid {
     const folded = this.folded.has(`boxes/${fabric}`) !== keys.length > MOST_BOXES;
     this.lines.push({ key: `boxes/${fabric}`, boxes: fabric, number: keys.length, folded });
     if (!folded) for (const key of keys) this.lines.push({ key });
-  }
-
-  shows(row) {
-    if (!this.model.found(row, this.words)) return false;
-    return this.states.size === 0 || (row.devices ?? []).some((device) => this.states.has(device.state));
   }
 
   soon() {
@@ -76,10 +83,11 @@ export class Grid {
 
   place(line, number) {
     const head = line.group !== undefined || line.boxes !== undefined;
-    const source = head ? JSON.stringify(line) : line.free !== undefined ? this.model.fabrics.get(`fabric/${line.free}`) : this.model.rows.get(line.key);
+    const sums = line.range ? this.sums(line.range) : line.group !== undefined ? this.model.statesOf(line.group) : null;
+    const source = sums ? JSON.stringify([line, sums]) : head ? JSON.stringify(line) : line.free !== undefined ? this.model.fabrics.get(`fabric/${line.free}`) : this.model.rows.get(line.key);
     let known = this.made.get(line.key);
     if (!known || known.source !== source) {
-      const made = line.group !== undefined ? this.group(line) : line.boxes !== undefined ? this.boxesHead(line) : line.free !== undefined ? this.free(source) : source.box !== undefined ? this.inBox(line.key, source) : this.node(line.key, source);
+      const made = line.group !== undefined ? this.group(line, sums) : line.range ? this.range(line, sums) : line.boxes !== undefined ? this.boxesHead(line) : line.free !== undefined ? this.free(source) : source.box !== undefined ? this.inBox(line.key, source) : this.node(line.key, source);
       made.setAttribute("role", "row");
       if (known) known.made.replaceWith(made); else this.body.append(made);
       known = { source, made };
@@ -90,13 +98,33 @@ export class Grid {
     known.made.dataset.number = number;
   }
 
-  group({ group, total, shown }) {
+  group({ group, total, shown }, states) {
     const name = group < 0 ? "On no fabric" : `Fabric ${group}`;
     const folded = this.folded.has(group);
     const text = shown === total ? told(total, "machine", "machines") : `${count(shown)} of ${told(total, "machine", "machines")}`;
+    const many = total > MOST_SINGLE || folded;
     return element("div", { class: "row group" },
       element("span", { role: "gridcell" }, element("button", { type: "button", tabindex: -1, "aria-expanded": String(!folded), onclick: () => this.fold(group) }, `${folded ? "▸" : "▾"} ${name}`)),
-      element("span", { role: "gridcell", class: "quiet", text }));
+      element("span", { role: "gridcell", class: "quiet", text }), many ? element("span", { role: "gridcell", class: "note", text: counted(states) }) : null);
+  }
+
+  // Devices by state, and problems, of some nodes.
+  sums(keys) {
+    const states = {};
+    let bad = 0;
+    for (const key of keys) {
+      bad += this.model.bad.has(key);
+      for (const device of this.model.nodes.get(key)?.devices ?? []) states[device.state] = (states[device.state] ?? 0) + 1;
+    }
+    return { states, bad };
+  }
+
+  range({ key, range, folded }, { states, bad }) {
+    const [first, whole] = [range[0], range[range.length - 1]].map((each) => this.model.short(this.model.nodes.get(each))), last = differs(first, whole);
+    const total = Object.values(states).reduce((sum, each) => sum + each, 0), words = [bad && told(bad, "problem", "problems"), counted(states)].filter(Boolean).join(" · ");
+    return element("div", { class: "row range" }, element("span", { class: `link${total ? " carries" : ""}`, "aria-hidden": "true" }),
+      element("span", { role: "gridcell" }, element("button", { type: "button", class: "node", tabindex: -1, "aria-expanded": String(!folded), "aria-label": `${told(range.length, "machine", "machines")} from ${first} to ${whole}, ${words}`, onclick: () => this.fold(key) }, `${folded ? "▸" : "▾"} ${bad ? "! " : ""}${first} … ${last}`)),
+      element("span", { class: "track" }, bar(states)), element("span", { role: "gridcell", class: `note${bad ? " bad" : ""}`, text: words }));
   }
 
   fold(what) {
@@ -203,6 +231,14 @@ export class Grid {
     this.draw();
   }
 }
+
+// The part of a name in which it differs from another: node-199 beside node-100 is 199.
+function differs(from, name) {
+  const begin = /^.*?(?=\d+$)/.exec(name)?.[0];
+  return begin && from.startsWith(begin) ? name.slice(begin.length) : name;
+}
+
+const number = (row, fits) => (row.devices ?? []).filter(fits).length;
 
 function nodeLabel(row) {
   const devices = row.devices ?? [];

@@ -1,6 +1,9 @@
 // GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 // Puts the parts together: rows come from the feed, and every part draws what it shows of them once a frame.
 
+import { Audit } from "./audit.js";
+import { Choice } from "./choice.js";
+import { Filters } from "./filters.js";
 import { tick } from "./format.js";
 import { Feed } from "./feed.js";
 import { Grid } from "./grid.js";
@@ -11,11 +14,11 @@ import { Story } from "./story.js";
 import { WhatIf } from "./whatif.js";
 
 const WAITS_SECONDS = 15, STORY_MILLISECONDS = 400;
-const model = new Model(), chosen = new Set();
-let words = [], frame = null, storyTimer = null;
+const model = new Model();
+let frame = null, storyTimer = null;
 
 const feed = new Feed({
-  snapshot: (rows) => { model.reset(rows); soon(); waits(); },
+  snapshot: (rows) => { model.reset(rows); soon(); readSlowly(); story.follow(); },
   change: (rows, gone) => { model.change(rows, gone); soon(); },
   state: (name) => {
     model.connection = name;
@@ -25,10 +28,13 @@ const feed = new Feed({
     place.textContent = { live: "live", lost: "connection lost, trying again", refused: "not let in" }[name];
   },
 }, login);
-const story = new Story(model, feed);
+const choice = new Choice(() => { filters.show(); story.follow(); soon(); });
+const story = new Story(model, feed, choice);
 const whatIf = new WhatIf(model, feed);
 const open = (key) => story.open(key);
-const grid = new Grid(model, open);
+const grid = new Grid(model, choice, open);
+const filters = new Filters(model, choice, feed, soon);
+const audit = new Audit(model, choice, feed, open);
 
 function soon() {
   frame ??= requestAnimationFrame(draw);
@@ -40,23 +46,39 @@ function draw() {
   panels.process(model);
   panels.age(model);
   panels.troubles(model, open);
-  panels.legend(model, chosen, (state) => { if (!chosen.delete(state)) chosen.add(state); grid.filter(words, chosen); soon(); });
+  panels.legend(model, choice.states, toggle);
   panels.sums(model);
   panels.empty(model);
-  panels.claims(model, words, open, clear);
+  panels.claims(model, choice, open, () => filters.clear());
   grid.update();
   links(model, open);
   whatIf.update();
+  filters.update();
+  audit.draw();
+}
+
+function toggle(state) {
+  const states = new Set(choice.states);
+  if (!states.delete(state)) states.add(state);
+  filters.chosen({ states });
 }
 
 async function waits() {
   try { panels.waits(await feed.json("waits")); } catch { panels.waitsFailed(); }
 }
 
+// What does not come with the changes.
+function readSlowly() {
+  if (document.hidden) return;
+  waits();
+  audit.read();
+}
+
 function login(error) {
   const dialog = document.getElementById("login");
   document.getElementById("login-title").textContent = error.status === 401 ? "A token is needed" : "This token is not let in";
   document.getElementById("login-why").textContent = error.status === 401 ? "Make one with: kubectl create token NAME -n NAMESPACE" : "Its user may not see everything. Name a namespace in which it may list ResourceClaims, or give another token.";
+  document.getElementById("namespace").value ||= choice.namespace;
   dialog.showModal();
   return new Promise((done) => {
     document.getElementById("login-form").onsubmit = (event) => {
@@ -70,24 +92,12 @@ function login(error) {
 }
 
 const search = document.getElementById("search");
-search.addEventListener("input", () => {
-  words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-  grid.filter(words, chosen);
-  soon();
-});
-
-function clear() {
-  search.value = "";
-  search.dispatchEvent(new Event("input"));
-  search.focus();
-}
-
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement;
   if (event.key === "/" && !typing) { event.preventDefault(); search.focus(); search.select(); }
   if (event.key === "?" && !typing) document.getElementById("keys").showModal();
   if (event.key === "Escape" && !story.place.hidden && !typing) story.close();
-  else if (event.key === "Escape" && event.target === search) clear();
+  else if (event.key === "Escape" && event.target === search) filters.chosen({ search: "" }, { typed: true });
 });
 
 const THEMES = ["system", "light", "dark"];
@@ -108,7 +118,9 @@ try { paint(localStorage.getItem("composable-infra-theme") ?? "system"); } catch
 document.getElementById("help").addEventListener("click", () => document.getElementById("keys").showModal());
 setInterval(() => { if (panels.age(model)) soon(); }, 1000);
 setInterval(() => { for (const each of document.querySelectorAll("[data-until], [data-since]")) tick(each); }, 1000);
-setInterval(waits, WAITS_SECONDS * 1000);
+setInterval(readSlowly, WAITS_SECONDS * 1000);
+// Ages pass without a change of a row.
+setInterval(() => { if (choice.age) soon(); }, WAITS_SECONDS * 1000);
 // For tests and for the curious: how much came, in characters.
-Object.defineProperty(window, "composable", { value: { feed, model, grid, waits } });
+Object.defineProperty(window, "composable", { value: { feed, model, grid, choice, waits, audit } });
 feed.run();

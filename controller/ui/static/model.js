@@ -1,9 +1,7 @@
 // GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 // The rows that this page has, and what follows from them.
 
-import { clock } from "./format.js";
-
-const collator = new Intl.Collator("en", { numeric: true });
+import { clock, collator } from "./format.js";
 
 export class Model {
   constructor() {
@@ -195,10 +193,14 @@ export class Model {
     return [...process, ...fabrics, ...of("device "), ...of("node "), ...refused];
   }
 
-  // Devices by state; free ones as the CDI Manager counts them.
-  states() {
+  // Devices of a fabric by state; free ones as the CDI Manager counts them.
+  statesOf(fabric) {
+    return this.states([this.fabrics.get(`fabric/${fabric}`) ?? {}]);
+  }
+
+  states(fabrics = this.fabrics.values()) {
     const found = { free: 0 };
-    for (const fabric of this.fabrics.values()) {
+    for (const fabric of fabrics) {
       for (const model of fabric.models ?? []) {
         found.free += model.free ?? 0;
         for (const [state, number] of Object.entries(model.states ?? {})) found[state] = (found[state] ?? 0) + number;

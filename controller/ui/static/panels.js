@@ -2,7 +2,9 @@
 // What is wrong, the sums, the claims, the waits.
 
 import { link, pages, remedy } from "./docs.js";
-import { ORDER, STATES, clock, count, drawn, element, now, seconds, ticking } from "./format.js";
+import { againstTrouble } from "./commands.js";
+import { copyButton } from "./copying.js";
+import { ORDER, STATES, bar, clock, collator, count, counted, drawn, element, now, seconds, ticking } from "./format.js";
 
 const MOST_TROUBLES = 12, MOST_CLAIMS = 100;
 
@@ -24,7 +26,7 @@ export function troubles(model, open) {
     if (all.length === 0) return [element("p", { class: none ? "quiet" : "ok", text: none || "✓ Nothing is wrong." })];
     const list = element("ul", {}, ...first.map(([what, text, key]) => element("li", {},
       key ? element("button", { type: "button", data: { key }, onclick: () => open(key), text: what }) : element("strong", { text: what }), element("span", { text }),
-      link(docs, remedy(what, text), "what to do", `what to do about ${what}`))));
+      link(docs, remedy(what, text), "what to do", `what to do about ${what}`), key ? null : copyButton(againstTrouble(what), `a command that helps with ${what}`))));
     const more = all.length > first.length ? element("p", { class: "more", text: `and ${count(all.length - first.length)} more; the search finds them by name` }) : null;
     return more ? [list, more] : [list];
   });
@@ -49,15 +51,8 @@ export function sums(model) {
   show("sums-body", JSON.stringify([fabrics, none, docs]), () => none ? [next("The CDI Manager shows no device of a model that the configuration names.", docs, "guides/connect-a-manager.md", "Connect a CDI Manager")] : fabrics.flatMap((fabric) => (fabric.models ?? []).map((row) => {
     const states = { ...row.states, free: row.free ?? 0 };
     const total = whole(row);
-    const parts = ORDER.filter((state) => states[state]);
-    const bar = element("span", { class: "bar", "aria-hidden": "true" }, ...parts.map((state) => {
-      const part = element("i", { class: state });
-      part.style.width = `${100 * states[state] / total}%`;
-      return part;
-    }));
-    bar.style.width = `${100 * total / most}%`;
-    const text = [...parts.map((state) => `${count(states[state])} ${STATES[state][1]}`), row.free === undefined || row.free === null ? "" : "", row.in_pool ? `${count(row.in_pool)} in the pool` : ""].filter(Boolean).join(" · ");
-    return element("div", { class: "sum" }, element("span", { class: "name", title: row.model, text: `Fabric ${fabric.fabric ?? 0} · ${row.model}` }), element("span", { class: "track" }, bar), element("span", { class: "quiet", text: text || "none" }));
+    const text = [counted(states), row.in_pool ? `${count(row.in_pool)} in the pool` : ""].filter(Boolean).join(" · ");
+    return element("div", { class: "sum" }, element("span", { class: "name", title: row.model, text: `Fabric ${fabric.fabric ?? 0} · ${row.model}` }), element("span", { class: "track" }, bar(states, total / most)), element("span", { class: "quiet", text: text || "none" }));
   })));
 }
 
@@ -74,25 +69,40 @@ export function empty(model) {
     : apart ? [next("No node has a machine of the fabric yet. Let each node join with spec.providerID fsas-cdi://MACHINE.", docs, "guides/alerts.md#the-pod-stays-pending", "What providerID does")] : []);
 }
 
-export function claims(model, words, open, clear) {
-  const waiting = [], served = [];
+// Orders of claims other than by time.
+const LABELS = { name: ([, row]) => `${row.namespace}/${row.name}`, node: ([, row]) => row.node ?? "", model: ([, row], model) => model.given(row) || row.wants || "" };
+
+function sorted(found, choice, model, byTime) {
+  const label = LABELS[choice.claims];
+  return found.sort((a, b) => (label ? collator.compare(label(a, model), label(b, model)) : 0) || byTime(a[1], b[1]));
+}
+
+export function claims(model, choice, open, clear) {
+  const waiting = [], served = [], at = now();
   let waitingInAll = 0, servedInAll = 0;
   for (const [key, row] of model.claims) {
     const waits = row.state === "waiting" || row.state === "preparing";
     if (waits) waitingInAll += 1; else servedInAll += 1;
-    if (model.found(row, words)) (waits ? waiting : served).push([key, row]);
+    if (choice.hasClaim(model, row, at)) (waits ? waiting : served).push([key, row]);
   }
-  const of = (found, all) => (words.length && found.length < all ? `${count(found.length)} of ${count(all)}` : count(found.length));
-  waiting.sort(([, a], [, b]) => (a.since || a.created) - (b.since || b.created));
-  served.sort(([, a], [, b]) => b.created - a.created);
+  const of = (found, all) => (choice.narrow && found.length < all ? `${count(found.length)} of ${count(all)}` : count(found.length));
+  sorted(waiting, choice, model, (a, b) => (a.since || a.created) - (b.since || b.created));
+  sorted(served, choice, model, (a, b) => b.created - a.created);
   document.getElementById("queue-title").textContent = `Waiting claims (${of(waiting, waitingInAll)})`;
   document.getElementById("served-title").textContent = `Claims with devices (${of(served, servedInAll)})`;
-  const unmatched = (all) => [element("p", { class: "quiet" }, `0 of ${count(all)} match the search. `, element("button", { type: "button", data: { key: "clear" }, onclick: clear, text: "Clear the search" }))];
+  const unmatched = (all) => [element("p", { class: "quiet" }, `0 of ${count(all)} match the search and the filters. `, element("button", { type: "button", data: { key: "clear" }, onclick: clear, text: "Clear them" }))];
   const nobody = () => [model.claims.size ? element("p", { class: "quiet", text: "No claim has devices." }) : next("No claim has devices.", model.process.docs, "quickstart.md", "Ask for a device")];
-  list("queue-body", waiting, open, words.length && waitingInAll ? [`0 of ${waitingInAll}`, () => unmatched(waitingInAll)] : ["", () => [element("p", { class: "quiet", text: "No claim waits." })]], (row) => [ticking("since", row.since || row.created),
-    row.refused ? `cannot be served: ${row.refused}` : row.waits_for ? `waits for ${row.waits_for}` : row.position ? `waits for devices, position ${row.position} of ${row.of}` : row.state === "preparing" ? "its devices are on their way" : model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads"]);
-  list("served-body", served, open, words.length && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, nobody], (row) => [element("span", {}, ticking("since", row.created)),
+  list("queue-body", waiting, open, choice.narrow && waitingInAll ? [`0 of ${waitingInAll}`, () => unmatched(waitingInAll)] : ["", () => [element("p", { class: "quiet", text: "No claim waits." })]], (row) => [ticking("since", row.since || row.created), whyWaits(model, row)]);
+  list("served-body", served, open, choice.narrow && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, nobody], (row) => [element("span", {}, ticking("since", row.created)),
     [model.given(row) || row.wants, [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")].filter(Boolean).join(", ")]);
+}
+
+function whyWaits(model, row) {
+  if (row.refused) return `cannot be served: ${row.refused}`;
+  if (row.waits_for) return `waits for ${row.waits_for}`;
+  if (row.position) return `waits for devices, position ${row.position} of ${row.of}`;
+  if (row.state === "preparing") return "its devices are on their way";
+  return model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads";
 }
 
 // none: what tells one empty list from another, and what makes the list.

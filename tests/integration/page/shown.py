@@ -8,11 +8,14 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.controller.ui.endpoint import Ui
+from ansible_collections.composable.infra.controller.ui.past.audit import Audit
+from ansible_collections.composable.infra.controller.ui.past.records import Records
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
@@ -38,6 +41,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.bench import kind
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
+Json = dict[str, t.Any]
 CONFIG = EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_hands": "ssh"})
 PROCESS = ProcessRow("1.0.0", "fm", "gated", 600.0, True, True, ("composable-infra-0",))
 
@@ -58,7 +62,11 @@ class Shown:
         self.view = View(Sources(self.state, lambda: dict(self.reasons), lambda: self.process))
         access = Access()
         self.what_if = what_if_of(self.state, CONFIG)
-        self.ui = Ui(self.view, Stories(self.state, self.recorder, self.waits.known), access, REFUSALS, self.what_if)
+        self.api, self.history = FakeApi(), list[Json]()
+        past = partial(tuple, self.history)
+        self.audit = Audit(self.state, past)
+        self.ui = Ui(self.view, Stories(self.state, self.recorder, self.waits.known), access, REFUSALS, self.what_if,
+                     past=(self.audit, Records(self.state, self.api.client, past)))
         self.server = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, self.ui)
         self._version = 1
         for number in range(self.nodes):
@@ -96,8 +104,17 @@ class Shown:
         for raw in raws:
             self._version += 1
             raw["metadata"]["resourceVersion"] = str(self._version)
-            stores[raw["kind"]].upsert(raw)
-            self.view.object_changed("MODIFIED", kind_of(raw), raw, None)
+            store = stores[raw["kind"]]
+            before = store.get(raw["metadata"]["name"], raw["metadata"].get("namespace") or "")
+            store.upsert(raw)
+            for told in (self.view.object_changed, self.audit.object_changed):
+                told("MODIFIED" if before else "ADDED", kind_of(raw), raw, before)
+
+    def gone(self, raw: Json) -> None:
+        """The watches see that a ComposableResource is deleted."""
+        self.state.resources.remove(raw)
+        for told in (self.view.object_changed, self.audit.object_changed):
+            told("DELETED", kind_of(raw), raw, raw)
 
     def said(self, **fields: t.Any) -> None:
         """The process says otherwise."""

@@ -37,7 +37,22 @@ def browser(shown: Shown) -> Iterator[Browser]:
 
 def test_only_rows_in_sight_are_in_the_document(browser: Browser) -> None:
     assert len(browser.all("#rows .row")) < 60
-    assert browser.one("#grid").get_attribute("aria-rowcount") == str(NODES + 2)
+    assert browser.one("#grid").get_attribute("aria-rowcount") == str(NODES // 100 + 2)
+
+
+def test_many_nodes_are_sums_that_are_unfolded(browser: Browser, shown: Shown) -> None:
+    shown.put(shown.resource(150, 3, state="Detaching"))
+    browser.until(lambda: "799 attached, idle · 1 leaving" in browser.text("#rows"))
+    label = browser.one("#rows .range button").get_attribute("aria-label")
+    assert label == "100 machines from node-0 to node-99, 800 attached, idle"
+    second = browser.all("#rows .range button")[1]
+    second.click()
+    browser.until(lambda: browser.one("#grid").get_attribute("aria-rowcount") == str(NODES // 100 + 102))
+    browser.until(lambda: "node-101" in [each.text for each in browser.all("#rows button.node")])
+    assert browser.violations() == []
+    browser.until(lambda: browser.all('#rows .range [aria-expanded="true"]'))[0].click()
+    browser.until(lambda: browser.one("#grid").get_attribute("aria-rowcount") == str(NODES // 100 + 2))
+    shown.put(shown.resource(150, 3, state="Online"))
 
 
 def test_one_change_is_sent_as_one_row(browser: Browser, shown: Shown) -> None:
@@ -58,7 +73,7 @@ def test_search_finds_one_node_of_all(browser: Browser) -> None:
 def test_last_row_is_reached_by_a_key(browser: Browser) -> None:
     browser.script("document.querySelector('#grid [tabindex=\"0\"]').focus()")
     browser.script("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'End', bubbles: true}))")
-    browser.until(lambda: browser.driver.switch_to.active_element.text == "node-4999")
+    browser.until(lambda: browser.driver.switch_to.active_element.text == "▸ node-4900 … 4999")
 
 
 def test_states_choose_the_nodes_that_have_them(browser: Browser, shown: Shown) -> None:

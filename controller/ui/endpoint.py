@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.controller.ui.bundle import SECURITY, 
 from ansible_collections.composable.infra.controller.ui.docs_pages import DocsPages
 from ansible_collections.composable.infra.controller.ui.insight.insight import Insight, Told
 from ansible_collections.composable.infra.controller.ui.insight.span import BadQuery
-from ansible_collections.composable.infra.controller.ui.past.audit import Audit
+from ansible_collections.composable.infra.controller.ui.past.audit import MOST, Audit
 from ansible_collections.composable.infra.controller.ui.past.records import Records
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
@@ -165,7 +165,10 @@ class Ui:
         return _packed(told.text, request, told.headers)
 
     def _audit(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
-        return _json(compact(self._past[0].read(scope)), request) if self._past else _said(404, NO_PAST)
+        most = query.get("most") or str(MOST)
+        if not (most.isdecimal() and 0 < int(most) <= MOST):
+            return _said(400, f"most: {most[:64]!r} is not usable: must be a number from 1 to {MOST}")
+        return _json(compact(self._past[0].read(scope, int(most))), request) if self._past else _said(404, NO_PAST)
 
     def _records(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         key = query.get("key") or ""

@@ -111,8 +111,11 @@ class Audit:
         raw = self._state.claims.get(name, namespace)
         return tuple(str(pod["name"]) for pod in claims.consumers(raw)) if raw else ()
 
-    def read(self, scope: Scope) -> Json:
-        """Return the entries of a scope, the newest first, and a sentence about how far they reach."""
+    def read(self, scope: Scope, most: int = MOST) -> Json:
+        """Return the newest ``most`` entries of a scope, the newest first.
+
+        ``more``: the number of older entries. ``says``: how far the entries reach, in a sentence.
+        """
         with self._lock:
             known = list(self._entries)
         history = list(self._history())
@@ -121,10 +124,12 @@ class Audit:
         known += [Entry(each["time"], REFUSED, claims=tuple(each["claims"]), pods=(_pod(each["about"]),),
                         why=each["message"]) for each in history if each["reason"] in _REFUSALS]
         newest = sorted(known, reverse=True)[:self._most]
-        shown = [plain(each) for each in newest if _shows(scope, each)]
+        visible = [each for each in newest if _shows(scope, each)]
+        shown = [plain(each) for each in visible[:most]]
         if scope.namespace is not None:
             shown = [{name: value for name, value in each.items() if name in _OF_A_NAMESPACE} for each in shown]
-        return {"entries": shown, "began": self._began, "most": self._most, "says": self._says(len(newest))}
+        return {"entries": shown, "began": self._began, "more": max(0, len(visible) - most),
+                "says": self._says(len(newest))}
 
     def _says(self, number: int) -> str:
         began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self._began))

@@ -6,7 +6,8 @@ import { count, element, moment } from "./format.js";
 import { show } from "./panels.js";
 import { csv, saved } from "./table_file.js";
 
-const MOST = 50;
+// Entries that are drawn, read while nothing is filtered, and read for a filter or a file.
+const MOST = 50, FEW = 100, ALL = 2000;
 const SIGNS = { requested: "↑", attached: "○", returned: "↓", refused: "✕", failed: "!" };
 
 export class Audit {
@@ -17,22 +18,26 @@ export class Audit {
 
   async read() {
     try {
-      this.told = await this.feed.json("audit");
+      this.told = await this.feed.json("audit", { most: this.choice.narrow ? ALL : FEW });
     } catch {
       this.told = null;
     }
     this.draw();
   }
 
-  rows() {
+  rows(entries = this.told?.entries ?? []) {
     const { choice } = this, words = choice.words;
-    return (this.told?.entries ?? []).filter((each) => {
+    return entries.filter((each) => {
       const claims = each.claims ?? [], text = Object.values(each).flat().join("\n").toLowerCase();
       return (!choice.namespace || claims.some((claim) => claim.startsWith(`${choice.namespace}/`))) && (!choice.model || !each.model || each.model === choice.model) && words.every((word) => text.includes(word));
     });
   }
 
   draw() {
+    if (this.told && this.choice.narrow && this.told.more && !this.reading) {
+      this.reading = true;
+      this.read().finally(() => { this.reading = false; });
+    }
     if (!this.told) return show("audit-body", "failed", () => [element("p", { class: "quiet", text: "What happened could not be read. This page asks again every 15 s." })]);
     const rows = this.rows(), first = rows.slice(0, MOST), known = (key) => this.model.rows.has(key);
     show("audit-body", JSON.stringify([first, rows.length, first.map((each) => [known(`node/${each.node}`), ...(each.claims ?? []).map((claim) => known(`claim/${claim}`))])]), () => {
@@ -42,7 +47,7 @@ export class Audit {
       const line = (each) => element("tr", { class: each.what === "failed" || each.what === "refused" ? "bad" : null }, element("th", { scope: "row", text: moment(each.at).slice(0, -4) }), element("td", {}, element("span", { "aria-hidden": "true", text: `${SIGNS[each.what] ?? "·"} ` }), each.what),
         element("td", {}, ...(each.claims ?? []).map((claim) => name(claim, known(`claim/${claim}`) ? () => this.open(`claim/${claim}`) : null))), element("td", {}, each.device ? name(each.uuid || each.device, this.present(each) ? () => this.open(`device/${each.device}`) : null) : ""),
         element("td", { text: each.model ?? "" }), element("td", {}, each.node ? name(each.node, known(`node/${each.node}`) ? () => this.open(`node/${each.node}`) : null) : ""), element("td", { text: each.why ?? "" }));
-      const more = rows.length > first.length ? element("p", { class: "more", text: `and ${count(rows.length - first.length)} more; the files have all` }) : "";
+      const more = rows.length > first.length || this.told.more ? element("p", { class: "more", text: `the newest ${count(first.length)}; the files have all` }) : "";
       return [element("table", { class: "prose" }, element("thead", {}, head), element("tbody", {}, ...first.map(line))), more];
     });
   }
@@ -52,7 +57,8 @@ export class Audit {
   }
 
   say(rows) {
-    const files = [["CSV", () => saved("audit.csv", "text/csv", csv(flat(this.rows())))], ["JSON", () => saved("audit.json", "application/json", JSON.stringify(this.rows(), null, 1))]];
+    const whole = async () => this.rows((await this.feed.json("audit", { most: ALL })).entries);
+    const files = [["CSV", async () => saved("audit.csv", "text/csv", csv(flat(await whole())))], ["JSON", async () => saved("audit.json", "application/json", JSON.stringify(await whole(), null, 1))]];
     this.since.replaceChildren(`${this.told.says} `, ...(rows.length ? files.map(([text, onclick]) => element("button", { type: "button", onclick, "aria-label": `what happened as ${text}`, text })) : []));
   }
 }

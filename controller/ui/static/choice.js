@@ -2,10 +2,13 @@
 // The view that a user has chosen: search, filters, order, and the details that are open. The address of the page has it
 // behind the #, so that a link or the back button leads to it, and no proxy's log has the names.
 
-const TEXTS = ["search", "namespace", "model", "fabric", "age", "claims", "nodes"];
+const TEXTS = ["search", "namespace", "model", "fabric", "age", "claims", "nodes", "span", "by", "period"];
 // Values of an order that the page does not know count as the default.
 export const CLAIM_ORDERS = { "": "by time", name: "by name", node: "by node", model: "by model" };
 export const NODE_ORDERS = { "": "by name", trouble: "problems first", used: "most in use first", idle: "most idle first" };
+export const SPANS = { "1h": "1 h", "24h": "24 h", "7d": "7 days", "30d": "30 days" };
+export const BYS = { "": "namespace and model", namespace: "namespace", model: "model", label: "label", "namespace,model,label": "all three" };
+export const PERIODS = { "": "last 24 h", "7d": "last 7 days", "30d": "last 30 days", month: "this month" };
 export const AGES = { "": "of any age", 60: "older than 1 min", 600: "older than 10 min", 3600: "older than 1 h", 86400: "older than 1 day" };
 
 export class Choice {
@@ -25,7 +28,7 @@ export class Choice {
     for (const name of TEXTS) this[name] = query.get(name) ?? "";
     this.states = new Set((query.get("states") ?? "").split(",").filter(Boolean));
     this.open = query.get("open") ?? "";
-    for (const [name, allowed] of [["age", AGES], ["claims", CLAIM_ORDERS], ["nodes", NODE_ORDERS]]) if (!Object.hasOwn(allowed, this[name])) this[name] = "";
+    for (const [name, allowed] of [["age", AGES], ["claims", CLAIM_ORDERS], ["nodes", NODE_ORDERS], ["span", SPANS], ["by", BYS], ["period", PERIODS]]) if (!Object.hasOwn(allowed, this[name])) this[name] = "";
   }
 
   get words() {

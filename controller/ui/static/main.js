@@ -8,17 +8,19 @@ import { tick } from "./format.js";
 import { Feed } from "./feed.js";
 import { Grid } from "./grid.js";
 import { links } from "./links.js";
+import { History } from "./history.js";
 import { Model } from "./model.js";
 import * as panels from "./panels.js";
 import { Story } from "./story.js";
+import { Usage } from "./usage.js";
 import { WhatIf } from "./whatif.js";
 
-const WAITS_SECONDS = 15, STORY_MILLISECONDS = 400;
+const WAITS_SECONDS = 15, RARE_SECONDS = 60, STORY_MILLISECONDS = 400;
 const model = new Model();
 let frame = null, storyTimer = null;
 
 const feed = new Feed({
-  snapshot: (rows) => { model.reset(rows); soon(); readSlowly(); story.follow(); },
+  snapshot: (rows) => { model.reset(rows); soon(); readSlowly(); readRarely(); story.follow(); },
   change: (rows, gone) => { model.change(rows, gone); soon(); },
   state: (name) => {
     model.connection = name;
@@ -28,13 +30,14 @@ const feed = new Feed({
     place.textContent = { live: "live", lost: "connection lost, trying again", refused: "not let in" }[name];
   },
 }, login);
-const choice = new Choice(() => { filters.show(); story.follow(); soon(); });
+const choice = new Choice(() => { filters.show(); story.follow(); readRarely(); soon(); });
 const story = new Story(model, feed, choice);
 const whatIf = new WhatIf(model, feed);
 const open = (key) => story.open(key);
 const grid = new Grid(model, choice, open);
 const filters = new Filters(model, choice, feed, soon);
 const audit = new Audit(model, choice, feed, open);
+const past = new History(choice, feed), usage = new Usage(choice, feed);
 
 function soon() {
   frame ??= requestAnimationFrame(draw);
@@ -55,6 +58,8 @@ function draw() {
   whatIf.update();
   filters.update();
   audit.draw();
+  past.draw();
+  usage.draw();
 }
 
 function toggle(state) {
@@ -65,6 +70,13 @@ function toggle(state) {
 
 async function waits() {
   try { panels.waits(await feed.json("waits")); } catch { panels.waitsFailed(); }
+}
+
+// What changes once a minute.
+function readRarely() {
+  if (document.hidden) return;
+  past.read();
+  usage.read();
 }
 
 // What does not come with the changes.
@@ -119,8 +131,9 @@ document.getElementById("help").addEventListener("click", () => document.getElem
 setInterval(() => { if (panels.age(model)) soon(); }, 1000);
 setInterval(() => { for (const each of document.querySelectorAll("[data-until], [data-since]")) tick(each); }, 1000);
 setInterval(readSlowly, WAITS_SECONDS * 1000);
+setInterval(readRarely, RARE_SECONDS * 1000);
 // Ages pass without a change of a row.
 setInterval(() => { if (choice.age) soon(); }, WAITS_SECONDS * 1000);
 // For tests and for the curious: how much came, in characters.
-Object.defineProperty(window, "composable", { value: { feed, model, grid, choice, waits, audit } });
+Object.defineProperty(window, "composable", { value: { feed, model, grid, choice, waits, audit, past, usage } });
 feed.run();

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,11 @@ from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.controller.ui.endpoint import Ui
+from ansible_collections.composable.infra.controller.ui.insight.device_states import DeviceStates
+from ansible_collections.composable.infra.controller.ui.insight.history import History
+from ansible_collections.composable.infra.controller.ui.insight.history import Sources as HistorySources
+from ansible_collections.composable.infra.controller.ui.insight.insight import Insight
+from ansible_collections.composable.infra.controller.ui.insight.usage import UsageAnswers
 from ansible_collections.composable.infra.controller.ui.past.audit import Audit
 from ansible_collections.composable.infra.controller.ui.past.records import Records
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
@@ -27,6 +33,8 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
     Switch,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import Rates
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Stored
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
@@ -54,6 +62,9 @@ class Shown:
     devices: int = 2
     process: ProcessRow = PROCESS
     reasons: dict[str, WaitReason] = field(default_factory=dict)
+    attempts: tuple[int, int] = (0, 0)
+    stored: Stored = field(default_factory=Stored)
+    now: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
         self.waits = WaitsKeeper(FakeApi().client, "composable-infra", lambda said: None, enabled=False)
@@ -66,12 +77,19 @@ class Shown:
         past = partial(tuple, self.history)
         self.audit = Audit(self.state, past)
         self.ui = Ui(self.view, Stories(self.state, self.recorder, self.waits.known), access, REFUSALS, self.what_if,
-                     past=(self.audit, Records(self.state, self.api.client, past)))
+                     insight=self.insight(), past=(self.audit, Records(self.state, self.api.client, past)))
         self.server = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, self.ui)
         self._version = 1
         for number in range(self.nodes):
             self._fill(number)
         self.look(free=3)
+
+    def insight(self) -> Insight:
+        """History and usage of the made-up cluster."""
+        states = DeviceStates(self.state, lambda seconds: None)
+        self.past = History(HistorySources(lambda: True, states.read, lambda: len(self.reasons), lambda: self.attempts,
+                                           self.waits.known, lambda: self.now))
+        return Insight(self.past, UsageAnswers(lambda: self.stored, lambda: "", Rates({A100: 2.0}, "EUR"), "team"))
 
     def _fill(self, number: int) -> None:
         node, ready = objects.node(f"node-{number}", f"machine-{number}"), [{"type": "Ready", "status": "True"}]

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.composable.infra.tests.chaos import __main__ as program
 from ansible_collections.composable.infra.tests.chaos.mutants import MUTANTS
-from ansible_collections.composable.infra.tests.chaos.runs import run, scenario
+from ansible_collections.composable.infra.tests.chaos.runs import queue_scenario, run, scenario
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario, Step
 from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
 
@@ -20,6 +20,12 @@ def test_same_seed_same_run() -> None:
     first, second = (run(scenario(5)) for _unused in range(2))
     assert first.log
     assert (first.log, first.lasted, first.requests) == (second.log, second.lasted, second.requests)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_jobs_of_a_queue_end_and_no_device_is_lost(seed: int) -> None:
+    """``python -m ansible_collections.composable.infra.tests.chaos --queue`` makes more of them."""
+    assert run(queue_scenario(seed)).violations == ()
 
 
 def test_other_seed_other_run() -> None:

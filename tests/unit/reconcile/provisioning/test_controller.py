@@ -14,10 +14,14 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     COMPOSABLE_RESOURCES,
     POD_TEMPLATES,
     PROVISIONING_REQUESTS,
+    RESOURCE_CLAIM_TEMPLATES,
+    SLICES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods, provisioning_requests
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
@@ -260,3 +264,77 @@ def test_a_hundred_pods_have_a_booking_that_fits(served: Bench) -> None:
     raw = support.request(256)
     raw["status"] = {"provisioningClassDetails": {provisioning_requests.BOOKING: text}}
     assert sorted(provisioning_requests.read(raw).seats, key=lambda each: each.number) == list(seats)
+
+
+def test_pod_whose_claim_came_late_is_not_planned_as_another_one(served: Bench) -> None:
+    """Its claim may arrive after the pods of this pass got what was booked, and before the others are planned."""
+    support.ask(served)
+    support.attach(served)
+    served.put(held_pods.claim("pod-a"), support.consumer())
+    found = plan_held_pods(served.state, ParseCache(), None, served.gating.bookings)
+    assert (found.placements, found.releases) == ((), ())
+    assert [each.waits_for for each in found.wait_reasons] == ["the devices that are booked for it"]
+
+
+def test_one_place_is_given_to_one_pod(served: Bench) -> None:
+    support.ask(served)
+    support.attach(served)
+    for name in ("pod-a", "pod-b"):
+        served.put(held_pods.claim(name), support.consumer(name))
+    served.reconcile(GatesKey())
+    assert sum("booked by ProvisioningRequest default/train" in each for each in served.told("NodeChosen")) == 1
+    assert len(served.state.holds.kept_for("uid-pod-a")) == 1
+    assert served.state.holds.kept_for("uid-pod-b") == []
+
+
+def test_claim_of_another_shape_gets_no_booked_device(served: Bench) -> None:
+    support.ask(served)
+    support.attach(served)
+    served.put(held_pods.claim("pod-a", count=2), support.consumer())
+    served.reconcile(GatesKey())
+    assert ("train-0-0", "node-0") in held_pods.reserved(served)
+
+
+def test_template_that_names_a_claim_is_refused(served: Bench) -> None:
+    served.api.put(POD_TEMPLATES, support.pod_template(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]))
+    served.put(support.request())
+    served.reconcile(KEY)
+    assert support.conditions(served)["Failed"][1:] == (
+        "NotSupported", "resourceClaims entry gpu names no ResourceClaimTemplate, so its devices cannot be attached "
+                        "before the pods exist")
+
+
+def test_feature_that_gated_pods_cannot_use_fails_it(served: Bench) -> None:
+    served.api.put(RESOURCE_CLAIM_TEMPLATES, support.claim_template())
+    served.api.put(POD_TEMPLATES, support.pod_template(schedulerName="mine"))
+    served.put(support.request())
+    support.go_on(served)
+    assert "its scheduler is mine" in support.conditions(served)["Failed"][2]
+
+
+def test_priority_of_a_template_does_not_count(served: Bench) -> None:
+    """Everyone who creates PodTemplates could write it."""
+    served.api.put(RESOURCE_CLAIM_TEMPLATES, support.claim_template())
+    served.api.put(POD_TEMPLATES, support.pod_template(
+        priority=2_000_000_000, priorityClassName="system-node-critical"))
+    served.put(support.request())
+    served.reconcile(KEY)
+    (expected,) = served.gating.bookings.waiting()
+    assert expected.raw["spec"]["priority"] == 0
+    assert "priorityClassName" not in expected.raw["spec"]
+
+
+def test_too_many_pods_are_refused(served: Bench) -> None:
+    support.ask(served, count=257)
+    assert support.conditions(served)["Failed"][2] == "it has 257 pods, 256 are allowed (max_group_size)"
+
+
+def test_lost_plan_of_the_pool_is_planned_again(served: Bench) -> None:
+    """The nodes were chosen, and the pool could not be written."""
+    served.api.fail("create", SLICES, ApiError(500, "InternalError", "etcd is away"))
+    served.api.fail("replace", SLICES, ApiError(500, "InternalError", "etcd is away"))
+    support.ask(served)
+    assert held_pods.reserved(served) == []
+    served.api.heal()
+    support.go_on(served, rounds=3)
+    assert held_pods.reserved(served) == [("train-0-0", "node-0")]

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.chaos import faults
-from ansible_collections.composable.infra.tests.chaos.models.kueue import ADMITTED, FINISHED, REJECTED
+from ansible_collections.composable.infra.tests.chaos.models.kueue import FINISHED, REJECTED
 from ansible_collections.composable.infra.tests.chaos.workload import Job
 from ansible_collections.composable.infra.tests.stories.ground import GATED, Ground, telling
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
@@ -81,11 +82,30 @@ def test_nobody_comes_and_the_devices_return() -> None:
         story.wait("all devices are free", story.all_returned, 120.0)
 
 
-def test_device_that_turns_sick_before_the_pods_come_ends_the_job() -> None:
+def test_job_goes_elsewhere_when_its_node_is_cordoned_while_the_device_comes() -> None:
+    with telling(nodes=2, devices={A100: 2}, queue=100, attach=4.0) as story:
+        train = job("train")
+        story.world.kueue.submit(train)
+        story.wait("the device is requested", lambda: story.asked("asked"))
+        first = next(iter(story.resources().values()))["spec"]["target_node"]
+        story.world.server.update("nodes", first, "", {"spec": {"unschedulable": True}})
+        story.wait("the Job runs", lambda: train.running_since, 120.0)
+        assert pods.bound(story.pod("train-0") or {}) not in ("", first)
+        story.wait("the Job ends", lambda: train.state == FINISHED, 60.0)
+
+
+def test_node_that_is_cordoned_before_the_pods_come_ends_the_job() -> None:
     with telling(nodes=2, devices={A100: 2}, queue=100) as story:
         train = job("train")
         story.world.kueue.submit(train)
-        story.wait("the device is attached", story.devices)
+        story.wait("the request is made", lambda: story.world.server.find("provisioningrequests", train.request, GATED))
+        story.world.kueue.jobs.clear()  # Kueue is slow to see that the devices are attached
+        story.wait("the devices are attached", lambda: condition(story, train, "Provisioned").endswith("Z"))
         (node,) = {raw["spec"]["target_node"] for raw in story.resources().values()}
         story.world.server.update("nodes", node, "", {"spec": {"unschedulable": True}})
-        story.wait("the Job runs elsewhere, or is told", lambda: train.state in (ADMITTED, REJECTED), 120.0)
+        story.wait("the capacity is revoked", lambda: condition(story, train, "CapacityRevoked"), 30.0)
+        story.world.kueue.submit(train)
+        story.wait("the Job is told", lambda: train.state == REJECTED, 30.0)
+        assert node in train.message
+        assert story.pod("train-0") is None
+        story.wait("the device is free", story.all_returned, 120.0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..actions import Action, LabelNode, MarkClaim, OpenGate, Plan, SetSize, Touch, Unreserve, WaitReason
 from ..bar_room import BarRoom
@@ -36,19 +36,41 @@ def request_name(node: str, model: str) -> str:
     return "composability-" + hashlib.sha256(f"{node}/{model}".encode()).hexdigest()[:10]
 
 
+@dataclass(slots=True)
+class Tally:
+    """The devices of one model, as the decisions about the node's claims use them up.
+
+    ``supply``: the devices at the beginning. ``idle``: those that no claim has taken yet.
+    ``arriving``: how many are on their way for no claim. ``taken``, ``waiting``: how many devices
+    the claims got, and how many they wait for.
+    """
+
+    supply: Supply
+    idle: list[ComposableResource]
+    arriving: int
+    taken: int = 0
+    waiting: int = 0
+
+    @classmethod
+    def of(cls, found: Supply) -> Tally:
+        """Return the tally before the first decision."""
+        return cls(found, list(found.idle), sum(1 for resource in found.coming if resource.device_uid))
+
+    @property
+    def wanted(self) -> int:
+        """Return how many devices the node needs for claims that are bound, served or waiting."""
+        return self.supply.bound + self.taken + self.waiting
+
+
 class _ScalePlan:
     """Collects the decisions about one node."""
 
     def __init__(self, snapshot: NodeSnapshot, settings: Settings) -> None:
         self.snapshot, self.settings = snapshot, settings
         self.names = sorted({*snapshot.models(), *wanted_at_least(snapshot, settings), *snapshot.prewarm})
-        self.supply: dict[str, Supply] = {m: supply(snapshot, m, settings) for m in self.names}
-        self.idle: dict[str, list[ComposableResource]] = {m: list(s.idle) for m, s in self.supply.items()}
-        self.arriving = {m: sum(1 for r in s.coming if r.device_uid) for m, s in self.supply.items()}
-        self.taken: dict[str, int] = dict.fromkeys(self.supply, 0)
+        self.tallies = {model: Tally.of(supply(snapshot, model, settings)) for model in self.names}
         self.chosen: set[str] = set()
         self.unfit: frozenset[str] = frozenset()
-        self.waiting: dict[str, int] = dict.fromkeys(self.supply, 0)
         self.models = installed(snapshot, settings)
         self.actions: list[Action] = []
         self.wait_reasons: list[WaitReason] = []
@@ -73,13 +95,14 @@ class _ScalePlan:
         gone_soon, not_ready = self._leaving(need), not_ready_of(group, self.snapshot)
         if not (gone_soon or not_ready) and all(len(available[m]) == n for m, n in need.items()):
             for model, n in need.items():
-                self.taken[model] += n
+                self.tallies[model].taken += n
                 self.chosen.update(r.name for r in available[model])
             self._hand_over(group, self._seen(group, available), available)
             return
         for model, n in need.items():
-            self.waiting[model] += n
-            self.arriving[model] -= min(self.arriving[model], n - len(available[model]))
+            tally = self.tallies[model]
+            tally.waiting += n
+            tally.arriving -= min(tally.arriving, n - len(available[model]))
         self.unfit |= group.unfit
         self._wait(group, need, available, [each for each in (*not_ready, gone_soon) if each])
 
@@ -90,11 +113,12 @@ class _ScalePlan:
         found: dict[str, list[ComposableResource]] = {m: [] for m in group.need()}
         for claim in group.claims:
             for model, n in claim.need().items():
-                fitting = [r for r in self.idle[model] if r.name not in claim.unfit]
+                tally = self.tallies[model]
+                fitting = [r for r in tally.idle if r.name not in claim.unfit]
                 planned = [r for r in fitting if r.name in claim.named]
                 fitting = [*planned, *(r for r in fitting if r not in planned)][:n]
                 found[model] += fitting
-                self.idle[model] = [r for r in self.idle[model] if r not in fitting]
+                tally.idle = [r for r in tally.idle if r not in fitting]
         return found
 
     def _leaving(self, need: dict[str, int]) -> str:
@@ -131,16 +155,17 @@ class _ScalePlan:
         others.pop(name, None)
         if other := conflict(model, others):
             return f"{name} cannot be on node {self.snapshot.name} together with {other.cdi_model_name}"
-        fitting = [r for r in self.idle[name] if r.name not in group.unfit]
-        if name in self.snapshot.blocked and len(fitting) + self.arriving[name] < group.need()[name]:
+        tally = self.tallies[name]
+        fitting = [r for r in tally.idle if r.name not in group.unfit]
+        if name in self.snapshot.blocked and len(fitting) + tally.arriving < group.need()[name]:
             return f"{name} cannot be attached to node {self.snapshot.name}: {self.snapshot.blocked[name]}"
         if lack := self._no_bar_room(model, group):
             return f"node {self.snapshot.name} has {lack}"
         high = limits(self.snapshot, model, self.settings)[1]
-        total = self.supply[name].bound + self.taken[name] + self.waiting[name] + group.need()[name]
+        total = tally.wanted + group.need()[name]
         if total > high:
             return f"node {self.snapshot.name} may hold {high} x {name}, this claim would make it {total}"
-        if total + len(self.idle[name]) - len(fitting) > high:
+        if total + len(tally.idle) - len(fitting) > high:
             return (f"node {self.snapshot.name} may hold {high} x {name}, and what it has does not fit this claim: "
                     f"{group.unfit_why}")
         return ""
@@ -153,7 +178,7 @@ class _ScalePlan:
             return ""
         need, room = group.need(), BarRoom(self.snapshot.bar_room, self.settings.bar_sizes)
         there = {name: len(self.snapshot.live(name)) for name in {*self.names, *need}}
-        wanted = {name: self.supply[name].bound + self.taken[name] + self.waiting[name] for name in self.supply}
+        wanted = {name: tally.wanted for name, tally in self.tallies.items()}
         before = {name: max(n, wanted.get(name, 0)) for name, n in there.items()}
         after_it = {name: max(n, wanted.get(name, 0) + need[name]) for name, n in there.items()}
         mine = model.cdi_model_name
@@ -216,7 +241,7 @@ class _ScalePlan:
                                                 {"node": self.snapshot.name, "need": dict(claim.need())}))
 
     def _lacking(self, model: str, n: int) -> str:
-        coming = self.supply[model].coming
+        coming = self.tallies[model].supply.coming
         asked = [r for r in coming if r.asked and not r.device_uid]
         attached = [r for r in coming if r.device_uid]
         text = f"{n} x {model} on node {self.snapshot.name}"
@@ -234,13 +259,14 @@ class _ScalePlan:
 
     def _size(self, model: DeviceModel) -> None:
         name = model.cdi_model_name
-        have = self.supply[name]
+        tally = self.tallies[name]
+        have = tally.supply
         free = [r for r in (*have.idle, *have.coming) if r.name not in self.chosen]
         free.sort(key=lambda r: r.idle_since)
         # Devices that do not fit the waiting claims stay until the claims are served. Another part
         # of the plan decides which device leaves.
         serving = [r for r in free if r.name not in self.unfit]
-        surplus = len(serving) - self.waiting[name]
+        surplus = len(serving) - tally.waiting
         staying, due = kept(serving[:surplus], self.snapshot, self.settings) if surplus > 0 else (0, None)
         staying += len(free) - len(serving)
         if due is not None:
@@ -248,7 +274,7 @@ class _ScalePlan:
         self.wake += [w for r in have.held if (w := r.held_since + self.settings.handover_timeout) > self.snapshot.now]
         rested = [r.last_used + self.settings.device_no_allocation_duration for r in have.coming if r.visible]
         self.wake += [w for w in rested if w > self.snapshot.now]
-        wanted = have.bound + self.taken[name] + self.waiting[name]
+        wanted = tally.wanted
         low, high = limits(self.snapshot, model, self.settings)
         staying = max(staying, self._ready(name))
         size = min(max(wanted + staying, low), max(high, have.bound)) - self.snapshot.elsewhere(name)
@@ -260,7 +286,8 @@ class _ScalePlan:
         Claims of this node are about to take some of them. The next calculation of the minimums
         replaces those.
         """
-        have, about = self.supply[model], self.waiting[model] + self.taken[model]
+        tally = self.tallies[model]
+        have, about = tally.supply, tally.waiting + tally.taken
         kept = self.snapshot.prewarm.get(model, 0) if self.snapshot.machine else 0
         return max(0, kept - min(len(have.idle) + len(have.coming), about))
 

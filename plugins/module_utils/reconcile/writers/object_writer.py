@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the writers of all kinds share: the client, the stores, conditions and finalizers.
+"""The base of all writers: client, stores, conditions and finalizers.
 
 Each response is put into its store at once, so that the next reconcile does not wait for the watch.
 """

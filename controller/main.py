@@ -18,6 +18,7 @@ from functools import partial
 from prometheus_client import disable_created_metrics
 
 from ansible_collections.composable.infra.controller.access import Access
+from ansible_collections.composable.infra.controller.accounting import Accounting
 from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer, status
 from ansible_collections.composable.infra.controller.logs import add_log_options
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
@@ -103,10 +104,11 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     leadership = LeaderElection(client, config.lease_namespace, sorted(roles), ending.give_way)
     access = Access(client)
     history = history_of(engine, metrics)
-    insight = Insight(history, usage_of(engine))
+    accounting = Accounting(engine)
+    insight = Insight(history, usage_of(config, accounting.keeper))
     ui = page(engine, access, REFUSALS, leadership.leaders, insight) if args.ui == READ_ONLY else None
     metrics.registry.register(UiMetrics(ui))
-    metrics.registry.register(InsightMetrics(lambda: history.now, engine.usage.known))
+    metrics.registry.register(InsightMetrics(lambda: history.now, accounting.keeper.known))
     try:
         health = HealthServer(args.listen, engine, metrics, partial(status, engine), access, certificate, ui)
     except BadConfig:
@@ -120,7 +122,9 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         log.info("listening on %s", health.url)
         if ui:
             log.info("the page is at %s/ui/", health.url)
+        accounting.start()
         serve(engine, leadership, stop, client)
+        accounting.end()
     finally:
         history.stop()
         health.stop()
@@ -145,7 +149,6 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
     engine.fence.require(lambda: leadership.held)
     engine.watch()
     engine.read_ahead()
-    engine.account()
     if leadership.lead(stop):
         log.info("leading as %s", ", ".join(sorted(engine.roles)))
         engine.watches.relist()
@@ -175,7 +178,6 @@ def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client)
     if engine.fence.open:
         engine.await_replies(REPLY_SECONDS)
         engine.waits.keep()
-        engine.usage.keep()
 
 
 def _all_read(stop: threading.Event, engine: ControllerManager) -> bool:

@@ -255,6 +255,13 @@ options:
         description: Currency of O(config.usage_rates), such as V(EUR). At most 16 letters.
         type: str
         default: ""
+      prometheus_url:
+        description:
+          - Address of a Prometheus that scrapes the controllers, such as V(http://prometheus.monitoring:9090), without
+            credentials. The page then shows its history. By default the page shows the last day from the memory of
+            the process.
+        type: str
+        default: ""
       label_prefix:
         description:
           - Domain of the labels and annotations of nodes that name fabric and machine, CoHDI's by default.

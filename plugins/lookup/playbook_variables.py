@@ -51,7 +51,8 @@ from ansible.plugins.lookup import LookupBase
 from ansible.utils.path import unfrackpath
 
 PREFIX = "composable_"
-PATHS = ("config_path", "emulator_dir", "emulator_fabric", "images_path", "kubeconfig", "report_dir", "whatif_capture")
+PATHS = ("config_path", "emulator_dir", "emulator_fabric", "images_path", "kubeconfig", "report_dir", "usage_path",
+         "whatif_capture")
 ENVIRONMENT = "COMPOSABLE_CONFIG_PATH"
 
 

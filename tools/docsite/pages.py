@@ -26,7 +26,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
                       "guides/node-agent", "guides/own-driver",
                       "guides/permissions", "guides/event-driven", "guides/awx", "guides/air-gap",
                       "guides/two-clusters"),
-    "How to serve pods": ("guides/gate-pods", "guides/prewarm", "guides/groups", "guides/quotas",
+    "How to serve pods": ("guides/gate-pods", "guides/prewarm", "guides/groups", "guides/quotas", "guides/usage",
                           "guides/kueue", "guides/extended-resources", "guides/locality", "guides/share-a-device",
                           "guides/cxl-memory", "guides/defragment"),
     "How to operate": ("guides/alerts", "guides/operating", "guides/upgrading",

@@ -21,13 +21,17 @@ from ansible_collections.composable.infra.controller.ui.insight.memory import (
     SAMPLE_SECONDS,
     Ring,
 )
-from ansible_collections.composable.infra.controller.ui.insight.span import HOUR, Points, Series, Span
+from ansible_collections.composable.infra.controller.ui.insight.prometheus import NotReadable, Prometheus
+from ansible_collections.composable.infra.controller.ui.insight.span import DAY, HOUR, Points, Series, Span
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Rows, waits_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import TOTAL
 
 Json = dict[str, t.Any]
-MEMORY: t.Final = "memory"
+MEMORY, PROMETHEUS = "memory", "prometheus"
+UNREAD: t.Final = "Prometheus cannot be read. "
+WAITS_OF_A_DAY: t.Final = "The waits are those of the last day."
+CUT: t.Final = "{0} combinations of state, model and fabric are left out."
 WAITING: t.Final = "waiting"
 log = logging.getLogger("composable.infra")
 
@@ -71,10 +75,13 @@ class Answer:
 
 
 class History:
-    """Samples of the last day, and the answers from them. Thread-safe."""
+    """Samples of the last day, and the answers from them or from Prometheus. Thread-safe.
 
-    def __init__(self, sources: Sources) -> None:
-        self._sources, self._ring = sources, Ring()
+    ``prometheus``: None if none is set.
+    """
+
+    def __init__(self, sources: Sources, prometheus: Prometheus | None = None) -> None:
+        self._sources, self._ring, self._prometheus = sources, Ring(), prometheus
         self._before: tuple[int, int] | None = None
         self.now: Counts = {}
         self._stopping = threading.Event()
@@ -117,11 +124,29 @@ class History:
         A namespace's reader gets the sums of the devices and the waits of the namespace.
         """
         span = Span.read(name, self._sources.clock())
+        said = ""
+        if self._prometheus:
+            try:
+                return self._recorded(self._prometheus, span, scope)
+            except NotReadable as error:
+                said = f"Prometheus cannot be read: {error}. " if scope.namespace is None else UNREAD
         since = self._ring.since
+        said += self._bounds(span, since)
         return Answer(
-            MEMORY, span.name, max(since or span.until, span.since), span.until, span.step, self._bounds(span, since),
+            MEMORY, span.name, max(since or span.until, span.since), span.until, span.step, said,
             self._ring.series(span), waits(self._sources.waits(), scope.namespace, span),
             span.sums_of_steps(self._ring.of(ATTACHES)), span.sums_of_steps(self._ring.of(FAILURES)))
+
+    def _recorded(self, prometheus: Prometheus, span: Span, scope: Scope) -> Answer:
+        """Return the history as Prometheus has it. The waits are those of the last day."""
+        found = prometheus.read(span, gpu=scope.namespace is None)
+        times = [at for series in found.series for at, _value in series.points]
+        said = [WAITS_OF_A_DAY] if span.until - span.since > DAY else []
+        if found.cut:
+            said.append(CUT.format(found.cut))
+        return Answer(PROMETHEUS, span.name, min(times, default=span.until), span.until, span.step, " ".join(said),
+                      found.series, waits(self._sources.waits(), scope.namespace, span), found.attaches,
+                      found.failures, found.gpu)
 
     def _bounds(self, span: Span, since: float) -> str:
         """Return in sentences what is cut off, empty if nothing is."""
@@ -131,9 +156,9 @@ class History:
         elif since > span.since + SAMPLE_SECONDS:
             most, began = LENGTH * SAMPLE_SECONDS / HOUR, datetime.fromtimestamp(since, UTC)
             found.append(f"This process remembers at most {most:.0f} h, and has samples since "
-                         f"{began:%Y-%m-%d %H:%M} UTC.")
+                         f"{began:%Y-%m-%d %H:%M} UTC. For more, set prometheus_url.")
         if self._ring.cut:
-            found.append(f"{self._ring.cut} combinations of state, model and fabric are left out.")
+            found.append(CUT.format(self._ring.cut))
         return " ".join(found)
 
 

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from ansible_collections.composable.infra.controller.ui.insight.device_states import FREE, Counts
 from ansible_collections.composable.infra.controller.ui.rows import STATES
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Stored
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import Stored
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
     CONFIGURED,
     PREFIX,

@@ -9,24 +9,18 @@ import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.composable.infra.controller.ui.insight.span import DAY, BadQuery
+from ansible_collections.composable.infra.controller.ui.insight.span import BadQuery
 from ansible_collections.composable.infra.controller.ui.scope import Scope
-from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import (
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.report import (
     BadPeriod,
     Rates,
-    Report,
     as_csv,
-    fields_of,
-    report,
-    told,
+    of_period,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import HOUR, Stored
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import Stored
 
 Json = dict[str, t.Any]
 JSON, CSV = "json", "csv"
-LATEST: t.Final = 253402300800.0
-"""The year 10000, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +45,13 @@ class UsageAnswers:
         kind = query.get("format") or JSON
         if kind not in (JSON, CSV):
             raise BadQuery(f"format: {kind[:64]!r} is not usable: must be {JSON} or {CSV}")
-        stored = self.known()
-        end = _moment(query, "to", stored.until)
-        begin = _moment(query, "from", end - DAY)
         try:
-            by = fields_of(query.get("by") or "")
-            found = report(stored, begin, end, by, self.rates, scope.namespace)
+            found = of_period(self.known(), query.get("from") or "", query.get("to") or "", query.get("by") or "",
+                              self.rates, scope.namespace)
         except BadPeriod as error:
             raise BadQuery(str(error)) from None
-        return (CSV, as_csv(found.rows)) if kind == CSV else (JSON, self._json(stored, found, by, scope))
-
-    def _json(self, stored: Stored, found: Report, by: tuple[str, ...], scope: Scope) -> Json:
+        if kind == CSV:
+            return CSV, as_csv(found["rows"])
         problem = self.problem()
-        return {"from": round(found.begin, 3), "to": round(found.end, 3), "since": round(stored.since, 3),
-                "until": round(stored.until, 3), "by": [*by], "label": self.label, "currency": self.rates.currency,
-                "uncertain_hours": round(stored.uncertain / HOUR, 6),
-                "problem": problem if scope.namespace is None or not problem else "The sums cannot be stored now.",
-                "rows": [told(row) for row in found.rows], "totals": [told(row) for row in found.totals]}
-
-
-def _moment(query: Mapping[str, str], name: str, default: float) -> float:
-    text = query.get(name) or ""
-    if not text:
-        return default
-    try:
-        moment = float(text)
-    except ValueError:
-        moment = parse_time(text)
-    if not 0.0 < moment < LATEST:
-        raise BadQuery(f"{name}: {text[:64]!r} is not usable: must be seconds since 1970, or a time such as "
-                       "2026-01-02T03:04:05Z")
-    return moment
+        told = problem if scope.namespace is None or not problem else "The sums cannot be stored now."
+        return JSON, {**found, "label": self.label, "problem": told}

@@ -15,8 +15,8 @@ from ..fabric.api import FabricManager
 from ..fabric.config import FabricConfig
 from ..fabric.connect import connect
 from ..fabric.errors import BadConfiguration
+from ..planning.accounting import settings as usage
 from ..planning.settings import DNS_LABEL, BadSetting, Settings
-from .accounting import settings as usage
 from .state.node_hands import AGENT, NODE_HANDS
 
 try:
@@ -48,7 +48,8 @@ class EngineConfig:
     controller to the API server, per second and at once after a pause. ``provisioning_requests``
     says whether ProvisioningRequests are served. ``usage_label`` is the key of a label of pods by
     which usage is summed, ``usage_rates`` the price of an hour by model in ``usage_currency``.
-    ``planning`` has the keys from which ``settings`` were made.
+    ``prometheus_url`` is the address of a Prometheus that scrapes the controllers, for the history
+    on the page. ``planning`` has the keys from which ``settings`` were made.
     """
 
     settings: Settings
@@ -64,6 +65,7 @@ class EngineConfig:
     usage_label: str = ""
     usage_rates: Mapping[str, float] = field(default_factory=dict)
     usage_currency: str = ""
+    prometheus_url: str = ""
     source: str = "config"
     planning: Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 

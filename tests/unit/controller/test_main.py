@@ -137,7 +137,7 @@ class FakeKeeper:
     """``kept``: what it notes when it is to store something."""
 
     def __init__(self, log: list[str], kept: str = "keep") -> None:
-        self.log, self.kept = log, kept
+        self.log, self.kept, self.problem = log, kept, ""
 
     def keep(self) -> None:
         self.log.append(self.kept)
@@ -157,7 +157,7 @@ class FakeEngine:
         self.watches = FakeWatches(self.log)
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
         self.tracer, self.waits = tracer, FakeKeeper(self.log, "waits")
-        self.state, self.usage = ClusterState(config.settings), FakeKeeper(self.log, "usage")
+        self.state = ClusterState(config.settings)
         self.made.append(self)
 
     def watch(self) -> None:
@@ -165,9 +165,6 @@ class FakeEngine:
 
     def read_ahead(self) -> None:
         self.log.append("read ahead")
-
-    def account(self) -> None:
-        self.log.append("account")
 
     def work(self) -> None:
         self.log.append("work")
@@ -198,6 +195,20 @@ class FakeEngine:
 
     def wait_reasons(self) -> list[str]:
         return []
+
+
+class FakeAccounting:
+    """Notes when it stores the sums."""
+
+    def __init__(self, engine: FakeEngine) -> None:
+        self.engine, self.keeper = engine, FakeKeeper(engine.log, "usage")
+
+    def start(self) -> None:
+        """It counts from now on."""
+
+    def end(self) -> None:
+        if self.engine.fence.open and "work" in self.engine.log:
+            self.keeper.keep()
 
 
 class FakeLeadership:
@@ -258,6 +269,7 @@ def controller(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> Callable[.
     monkeypatch.setattr(EngineConfig, "manager", lambda self: None)
     monkeypatch.setattr(module, "check_cluster", lambda *args: None)
     monkeypatch.setattr(module, "ControllerManager", FakeEngine)
+    monkeypatch.setattr(module, "Accounting", FakeAccounting)
     monkeypatch.setattr(module, "HealthServer", QuickHealth)
     monkeypatch.setattr(module, "GateLease", FakeGateLease)
     monkeypatch.setattr(module, "LeaderElection", FakeLeadership)
@@ -280,7 +292,7 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     (engine,) = FakeEngine.made
     # How often everything was looked at meanwhile depends on the machine.
     log = [what for what in engine.log if what not in ("all", "keep", "waits", "usage")]
-    assert log == ["watch", "read ahead", "account", "relist", "spare", "work", "gates open in composable-infra",
+    assert log == ["watch", "read ahead", "relist", "spare", "work", "gates open in composable-infra",
                    "gates closed", "replies", "stop"]
     assert engine.log[-5:] == ["gates closed", "replies", "waits", "usage", "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
@@ -307,7 +319,7 @@ def test_lost_lease(controller: Callable[..., int], monkeypatch: pytest.MonkeyPa
 def test_never_led(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLeadership, "wins", False)
     assert controller() == 0
-    assert FakeEngine.made[0].log == ["watch", "read ahead", "account", "stop"]
+    assert FakeEngine.made[0].log == ["watch", "read ahead", "stop"]
 
 
 def test_everything_is_looked_at_from_time_to_time(controller: Callable[..., int],
@@ -335,7 +347,7 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
     assert controller("--only", "operator") == 0
     # a resync may come before the signal
     did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep", "waits", "usage")]
-    assert did == ["watch", "read ahead", "account", "relist", "spare", "work", "replies", "stop"]
+    assert did == ["watch", "read ahead", "relist", "spare", "work", "replies", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(
@@ -346,7 +358,7 @@ def test_refused_lease_is_one_sentence_and_all_is_stopped(
 
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(refuse))
     assert controller() == 2
-    assert FakeEngine.made[0].log == ["watch", "read ahead", "account", "stop"]
+    assert FakeEngine.made[0].log == ["watch", "read ahead", "stop"]
     assert FakeLeadership.log[-1] == "left"
     assert "leases may not be created" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents, shipped_documents
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting import keeper
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting import sums
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import waits_keeper
 from ansible_collections.composable.infra.tests.unit.lab.deploy_support import (
     GROUP,
@@ -114,7 +114,7 @@ def test_leases_are_allowed_in_our_namespace_only() -> None:
     (usage,) = roles.pop("composable-infra-usage")["rules"]
     assert (usage["resources"], usage["verbs"]) == (waits["resources"], waits["verbs"])
     assert [*waits["resourceNames"], *usage["resourceNames"]] == [*of_kind("ConfigMap")] == [
-        waits_keeper.NAME, keeper.NAME]
+        waits_keeper.NAME, sums.NAME]
     (role,) = roles.values()
     assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
     assert not any("coordination.k8s.io/leases" in allowed(name) for name in ROLES)

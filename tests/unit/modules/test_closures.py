@@ -18,7 +18,7 @@ NODE, CLUSTER, FABRIC, ENGINE = 20, 45, 76, 290
 BOUNDS = {
     **dict.fromkeys(("kernel_parameters", "node_device", "node_device_info"), NODE),
     **dict.fromkeys(("claim_condition", "composability_request", "composability_request_info", "owned_namespace",
-                     "stack_info", "stack_preflight", "stack_verify"), CLUSTER),
+                     "stack_info", "stack_preflight", "stack_verify", "usage"), CLUSTER),
     **dict.fromkeys(("fabric_conformance", "fabric_device", "fabric_info", "fabric_plan", "fabric_power"), FABRIC),
     **dict.fromkeys(("claim_info", "device_pool", "device_pool_info", "fabric_capture", "fabric_defragment",
                      "fabric_whatif", "scale"), ENGINE),

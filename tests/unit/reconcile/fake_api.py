@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
     AlreadyExists,
     ApiError,
     Conflict,
+    Gone,
     Invalid,
     NotFound,
     from_response,
@@ -138,6 +139,10 @@ class FakeApi:
         """An object that must be there."""
         with self._lock:
             return copy.deepcopy(self.objects[resource.plural, namespace, name])
+
+    def text(self, path: str) -> str:
+        """It remembers no changes, as after a long time."""
+        raise Gone(410, "Expired", f"{path}: too old resource version")
 
     def writes(self, resource: ApiResource | None = None) -> list[Call]:
         """Calls that change something, in order."""

@@ -21,7 +21,7 @@ Json = dict[str, t.Any]
 FOLDER = ROOT / "playbooks"
 TEXTS = {path.stem: with_includes(path) for path in sorted(FOLDER.glob("*.yml"))}
 # Names with the prefix that are statistics or variables of hosts that the inventory plugin sets.
-OTHERS = re.compile(r"composable_(?:plan|report|whatif|defragment|nodes)$")
+OTHERS = re.compile(r"composable_(?:plan|report|usage|whatif|defragment|nodes)$")
 
 
 # The test that runs each playbook, and how it does so. Those of tests/e2e need a real control plane.
@@ -42,6 +42,7 @@ RUNS = {
     "report": ("e2e/ansible/test_playbooks.py", 'well(run("report"'),
     "uninstall": ("e2e/ansible/test_bootstrap.py", 'well(run("uninstall"))'),
     "upgrade": ("e2e/ansible/test_bootstrap.py", 'well(run("upgrade"))'),
+    "usage": ("e2e/usage/test_usage_restarts.py", 'well(play(tmp_path, "composable.infra.usage"'),
     "verify": ("integration/playbooks/test_hosts.py", '("verify", {})'),
     "whatif": ("e2e/flows/test_whatif.py", 'played.well(played.play(tmp_path, "composable.infra.whatif"'),
 }

@@ -10,29 +10,20 @@ claims is needed. The ConfigMap is deployed empty (deploy/rbac/scaler.yaml).
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from urllib.parse import urlencode
 
-from ...kube.api_resources import CLAIMS, CONFIG_MAPS
+from ...kube.api_resources import CONFIG_MAPS
 from ...kube.client.verbs import Client
 from ...kube.errors import ApiError
-from ...kube.objects import claims
-from ...kube.times import parse_time
+from ...planning.accounting.sums import FIELD, NAME, OtherVersion, Place, Stored, Sum, of_text, together
 from .ledger import Ledger
-from .moments import RELEASED, Moments
-from .sums import OtherVersion, Place, Stored, Sum, of_text, together
-from .uses import Use
+from .moments import Moments
 
-NAME: t.Final = "composable-infra-usage"
-FIELD: t.Final = "usage"
 LOOK_SECONDS: t.Final = 60.0
-MOST_ASKED: t.Final = 20
-"""Claims that a new process asks the API server for, because they ended while no process ran."""
 
 
 class UsageKeeper:
@@ -53,14 +44,13 @@ class UsageKeeper:
         self.problem = ""
 
     def begin(self) -> None:
-        """Read the stored sums, and find the ends of claims that no process saw. Then take part."""
+        """Read the stored sums, and what claims did since then. Then take part."""
         if self._enabled:
             with self._asking:
                 self._look()
-            lost = [use for _number, use in zip(range(MOST_ASKED), self._ledger.open_uses(), strict=False)]
-            for use in lost if self._stored.claims else ():
-                if when := self._release_of(use):
-                    self._moments.note(RELEASED, use.uid, when)
+            if self._stored.claims:
+                since = (self._stored.claims, self._stored.until)
+                self._ledger.replay.read(self._client, self._namespace, since, self._moments, self._clock())
         self._began = self._clock()
         self._ledger.update()
 
@@ -68,28 +58,6 @@ class UsageKeeper:
         """Read the nodes that changed, and at times what another process has stored."""
         self._look_if_due()
         self._ledger.update()
-
-    def _release_of(self, use: Use) -> float:
-        """Return when a claim lost its device, by the API server's memory of changes. Return 0.0 if
-        it has forgotten them.
-
-        Times of managed fields are whole seconds, rounded down, so half a second is added.
-        """
-        query = {"watch": "1", "resourceVersion": self._stored.claims, "timeoutSeconds": "1",
-                 "fieldSelector": f"metadata.name={use.name}"}
-        try:
-            lines = self._client.text(f"{CLAIMS.path(namespace=use.namespace)}?{urlencode(query)}").splitlines()
-            events = [json.loads(line) for line in lines]
-        except (ApiError, ValueError):
-            return 0.0
-        for event in events:
-            obj = event.get("object") or {}
-            meta = obj.get("metadata") or {}
-            if meta.get("uid") == use.uid and (event.get("type") == "DELETED" or not claims.results(obj)):
-                times = [parse_time(each.get("time")) for each in meta.get("managedFields") or ()]
-                last = max((*times, parse_time(meta.get("deletionTimestamp"))))
-                return last + 0.5 if last else 0.0
-        return 0.0
 
     def notes(self, resource: str) -> Mapping[str, str | None]:
         """Return the annotation of a ComposableResource about its claims of now."""
@@ -167,7 +135,6 @@ class UsageKeeper:
             self._say(f"the sums of usage are not stored in ConfigMap {self._namespace}/{NAME}: {error}")
             return
         self._stored, self._version = new, answer["metadata"]["resourceVersion"]
-        self._ledger.uncertain = 0.0
         self._ledger.settled(now)
         self._say("")
 

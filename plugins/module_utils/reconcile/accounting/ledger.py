@@ -20,9 +20,10 @@ from ...kube.objects import claims, cohdi, slices
 from ...kube.objects.claim_ref import read_claim
 from ...kube.times import parse_time
 from ...kube.watch.store import Changes
+from ...planning.accounting.sums import HOUR, Place, Rows, Sum, together
 from ..state.cluster_state import ClusterState
 from .moments import ALLOCATED, ATTACHED, DETACHED, RELEASED, Moments
-from .sums import HOUR, Place, Rows, Sum, together
+from .replay import Replay
 from .uses import ANNOTATION, Attachment, Use, of_resource
 
 Json = dict[str, t.Any]
@@ -48,6 +49,7 @@ class Ledger:
         self._late: Rows = {}
         self._changes: list[Changes] = []
         self._active = False
+        self.replay = Replay()
         self.until = self.uncertain = 0.0
 
     def update(self) -> None:
@@ -115,22 +117,38 @@ class Ledger:
             return made
         if noted is None:
             asked = cohdi.read_intent(raw)[1] or parse_time(raw["metadata"].get("creationTimestamp"))
-            return replace(made, attached=asked or now, meant=_meant(raw))
-        known = replace(noted, model=made.model, meant=_meant(raw)).settled(self.until)
+            return self._replayed(replace(made, attached=asked or now, meant=_meant(raw)), raw)
+        known = replace(noted, model=made.model, meant=_meant(raw))
         if (current := known.current) and not self._has(current, raw["spec"]["target_node"], user):
             known = replace(known, uses=(*known.uses[:-1], self._lost(current, user, now)))
+        known = self._replayed(known, raw).settled(self.until)
         if not _device(raw):
             last = max((use.ended for use in known.uses), default=0.0)
             known = replace(known, ended=max(last, known.attached, min(now, self.until)))
         return known
 
+    def _replayed(self, known: Attachment, raw: Json) -> Attachment:
+        """Add the uses that began and ended while no process ran."""
+        uses, seen = [*known.uses], {use.uid for use in known.uses}
+        for use in self.replay.of(self._state.own_keys(raw)):
+            last = uses[-1].ended if uses else known.attached
+            if use.uid not in seen and last and use.ended > last:
+                self.uncertain += self.replay.spread.get(use.uid, 0.0)
+                uses.append(replace(use, began=max(use.began, last)))
+        return replace(known, uses=tuple(uses))
+
     def _lost(self, use: Use, user: Json | None, now: float) -> Use:
-        """Return a use with the best known end, when no process saw the end."""
-        seen = self._moments.of(RELEASED, use.uid) or (claims.allocated_at(user) if user else 0.0)
-        if seen:
+        """Return a use with the best known end, when no process saw the end.
+
+        If all changes since the stored sums are known and none ended it, it had ended before.
+        """
+        if (seen := self._moments.of(RELEASED, use.uid)) >= use.began:
+            self.uncertain += self.replay.spread.get(use.uid, 0.0)
             return use.end(min(seen, now))
         ended = use.end(min(self.until, now))
-        self.uncertain += max(0.0, now - ended.ended)
+        if not self.replay.complete:
+            latest = min(now, claims.allocated_at(user)) if user else now
+            self.uncertain += max(0.0, latest - ended.ended)
         return ended
 
     def _ended(self, name: str, known: Attachment, now: float) -> Attachment:
@@ -142,7 +160,7 @@ class Ledger:
         uses = known.uses
         if current := known.current:
             released = self._moments.of(RELEASED, current.uid)
-            uses = (*uses[:-1], current.end(min(released or when, when)))
+            uses = (*uses[:-1], current.end(min(released if released >= current.began else when, when)))
         return replace(known, uses=uses, ended=when)
 
     def _has(self, use: Use, node: str, user: Json | None) -> bool:
@@ -203,19 +221,10 @@ class Ledger:
         with self._lock:
             if until == self.until:
                 return
-            self.until, self._late = until, {}
+            self.until, self._late, self.uncertain = until, {}, 0.0
             self._gone = [each for each in self._gone if each.attached and each.ended > until]
             for known in self._nodes.values():
                 known.update({name: each.settled(until) for name, each in known.items()})
-
-    def open_uses(self) -> Iterator[Use]:
-        """Yield the uses that ComposableResources note as open, of claims that do not have a device
-        any more. Call it before the first ``update``."""
-        for raw in self._state.resources.each():
-            noted = of_resource(raw)
-            claim = self._state.claims.first("uid", noted.current.uid) if noted and noted.current else None
-            if noted and noted.current and (claim is None or not claims.results(claim)):
-                yield noted.current
 
     def notes(self, resource: str) -> Mapping[str, str | None]:
         """Return the annotation of a ComposableResource with its claims of now."""

@@ -15,7 +15,7 @@ import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .sums import NOBODY, Place, Sum, hours
+from ...planning.accounting.sums import NOBODY, Place, Sum, hours
 
 Json = dict[str, t.Any]
 ANNOTATION: t.Final = "composable.infra/uses"

@@ -44,9 +44,6 @@ from ...runtime.progress import Progress
 from ...runtime.threads import Stopped, Threads
 from ...runtime.tracing import Tracer
 from ...runtime.work_queue import WorkQueue
-from ..accounting.keeper import UsageKeeper
-from ..accounting.ledger import Ledger
-from ..accounting.moments import Moments
 from ..config import ROLES, EngineConfig
 from ..gating.controller import GatingController
 from ..keys import (
@@ -99,9 +96,6 @@ READ_AHEAD_SECONDS, READ_AHEAD_SLICE = 30.0, 0.05
 # Seconds until a failed key is retried: after an error of the API server or the CDI Manager, and
 # after any other error.
 RETRY_SECONDS, RETRY_UNEXPECTED_SECONDS = 1.0, 5.0
-# Seconds between two readings of changed claims and devices, and between two writes of the sums of
-# usage.
-ACCOUNT_SECONDS, KEEP_SECONDS = 1.0, 60.0
 # Number of open connections to the API server, and seconds between uses that keep them open.
 CONNECTIONS, WARM_SECONDS = 8, 15.0
 
@@ -138,11 +132,6 @@ class ControllerManager:
         self.writer = writer = Writer(fenced, state)
         self.waits = WaitsKeeper(fenced, config.lease_namespace, partial(reporter.once, "waits"),
                                  enabled=SCALER in self.roles, clock=client.server_time)
-        moments = Moments(config.usage_label, client.server_time)
-        ledger = Ledger(state, moments, client.server_time)
-        writer.resources.uses = self.usage = UsageKeeper(fenced, config.lease_namespace, ledger, moments,
-                                               partial(self.watches.version, CLAIMS), partial(reporter.once, "usage"),
-                                               enabled=SCALER in self.roles, clock=client.server_time)
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
         self.pools = PoolController(state, writer, reporter, enabled=PUBLISHER in self.roles)
         self.gating = GatingController(state, writer, self.pools, reporter, self.hops, self.queue, self.threads)
@@ -165,7 +154,7 @@ class ControllerManager:
             ProvisioningKey: self.provisioning.reconcile}
         # Called for each watched change on the watch's thread. The live page uses this and only
         # reads.
-        self.listeners: list[OnChange] = [moments.object_changed]
+        self.listeners: list[OnChange] = []
         self.stopping, self.progress = threading.Event(), Progress()
         self.fabric_looks = FabricLooks(fabric, state, reporter, config.scan_interval,
                                         config.fabric.attach_timeout, self.stopping, self._seen)
@@ -200,26 +189,6 @@ class ControllerManager:
         """
         if self.gates:
             self.threads.start(self._read_ahead, "read-ahead")
-
-    def account(self) -> None:
-        """Begin to count how long claims have devices. A process that stands by counts, too, and the
-        leader stores the sums."""
-        self.threads.start(self._account, "usage")
-
-    def _account(self) -> None:
-        begun, kept = False, 0.0
-        while not self.stopping.wait(ACCOUNT_SECONDS):
-            if not self.watches.synced():
-                continue
-            try:
-                (self.usage.update if begun else self.usage.begin)()
-                begun, now = True, time.monotonic()
-                if now >= kept + KEEP_SECONDS and self.fence.required and self.fence.open:
-                    kept = now
-                    self.usage.keep()
-                self.reporter.once("accounting", "")
-            except Exception as error:  # the controllers serve claims all the same
-                self.reporter.once("accounting", f"{type(error).__name__}: {error}")
 
     def _read_ahead(self) -> None:
         """Read in rounds. After the first round, exempt its objects from garbage collection.

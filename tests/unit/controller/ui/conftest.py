@@ -19,9 +19,9 @@ from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.report import Rates
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import Stored
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import Rates
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Stored
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.waits_keeper import WaitsKeeper
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.controller.ui.bundle import FOLDER, KI
 from ansible_collections.composable.infra.controller.ui.endpoint import PAGE_HEADER, TOKEN_HEADER, Ui
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Place, Stored, Sum
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import Place, Stored, Sum
 from ansible_collections.composable.infra.tests.unit.controller.health_support import (
     FakeEngine,
 )

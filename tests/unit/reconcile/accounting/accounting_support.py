@@ -15,11 +15,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import NAME, Sum
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Touch
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.keeper import NAME, UsageKeeper
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.keeper import UsageKeeper
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.ledger import Ledger
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.moments import Moments
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Sum
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
 from ansible_collections.composable.infra.tests.unit.planning.builders import settings

@@ -21,9 +21,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotLeading, Unreachable
-from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.keeper import NAME
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import Sum
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time, format_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import NAME, Sum
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.uses import ANNOTATION
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.accounting.accounting_support import (
@@ -162,21 +161,42 @@ def test_process_that_stands_by_knows_the_end_that_the_leader_did_not_write(worl
     assert standby.sums()["default"] == Sum(used=25.0)
 
 
-@pytest.fixture
-def killed(world: World, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[t.Any], Process]:
-    """A process stored sums and was killed. The claim ended 25 s later, and the next process starts 100 s later.
+Event = tuple[str, str, int, tuple[str, ...]]
+"""Kind, claim, seconds since the world began, and devices."""
 
-    Call it with the answer to a watch.
+
+@pytest.fixture
+def killed(world: World, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Process]:
+    """A process stored sums after 61 s and was killed. The claim ended 25 s later, and the next process starts 125 s
+    after the sums.
+
+    Call it with the changes of claims that the API server remembers, or with its error. An agent's Lease was renewed
+    every two seconds.
     """
-    def after(answer: t.Any) -> Process:
+    def after(answer: list[Event] | BaseException) -> Process:
         def text(path: str) -> str:
-            assert "resourceVersion=" in path
-            assert "fieldSelector=metadata.name%3Dtrain" in path
             if isinstance(answer, BaseException):
                 raise answer
-            return "\n".join(map(json.dumps, answer))
+            first = int(path.partition("resourceVersion=")[2].partition("&")[0])
 
-        monkeypatch.setattr(world.api, "text", text, raising=False)
+            def version(at: float) -> str:
+                return str(first + round((at - 61) * 1000))
+
+            if "/leases?" in path:
+                told = [{"type": "MODIFIED", "object": {
+                    "metadata": {"resourceVersion": version(at)}, "spec": {"renewTime": format_micro_time(NOW + at)}}}
+                    for at in range(62, 186, 2)]
+            else:
+                told = []
+                for kind, name, at, devices in answer:
+                    raw = objects.claim(name, *(objects.local_result(device) for device in devices))
+                    raw["metadata"] |= {"uid": f"uid-default-{name}", "resourceVersion": version(at)}
+                    wrote = at if devices or kind == "ADDED" else 1
+                    raw["metadata"]["managedFields"] = [{"time": format_time(NOW + wrote)}]
+                    told.append({"type": kind, "object": raw})
+            return "\n".join(map(json.dumps, told))
+
+        monkeypatch.setattr(world.api, "text", text)
         first = world.process()
         attached(world, "a")
         world.claim("train", "gpu-0")
@@ -193,19 +213,37 @@ def killed(world: World, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[t.Any],
     return after
 
 
-def test_end_that_no_process_saw_is_read_from_the_api_servers_memory(
-        world: World, killed: t.Callable[[t.Any], Process]) -> None:
-    meta = {"uid": "uid-default-train", "deletionTimestamp": format_time(NOW + 70),
-            "managedFields": [{"time": format_time(NOW + 1)}, {"time": format_time(NOW + 85)}]}
-    other = {"type": "DELETED", "object": {"metadata": {**meta, "uid": "other"}}}
-    process = killed([other, {"type": "DELETED", "object": {"metadata": meta}}])
-    assert process.sums()["default"] == Sum(used=84.5)
+def test_end_that_no_process_saw_is_between_two_renewals_of_a_lease(
+        world: World, killed: t.Callable[..., Process]) -> None:
+    process = killed([("MODIFIED", "other", 70, ()), ("MODIFIED", "train", 87, ())])
+    assert process.sums()["default"] == Sum(used=86.0)
+    assert process.keeper.known().uncertain == 1.0
+
+
+def test_claim_that_came_and_went_while_no_process_ran_is_counted(
+        world: World, killed: t.Callable[..., Process]) -> None:
+    process = killed([("MODIFIED", "train", 81, ()), ("ADDED", "short", 90, ()), ("MODIFIED", "short", 95, ("gpu-0",)),
+                      ("MODIFIED", "short", 97, ("gpu-0",)), ("MODIFIED", "short", 121, ()),
+                      ("DELETED", "short", 122, ())])
+    uses = process.ledger._nodes["node-0"]["r-a"].uses
+    assert [(use.name, use.began - NOW, use.ended - NOW) for use in uses] == [
+        ("train", 1.0, 81.0), ("short", 95.5, 121.0)]
+    assert process.keeper.known().uncertain == 2.0
+
+
+def test_claim_that_the_last_process_counted_to_its_end_is_not_counted_on(
+        world: World, killed: t.Callable[..., Process]) -> None:
+    """The stored sums have the end, but the note of the ComposableResource was not written any more."""
+    process = killed([])
+    world.claim("next", "gpu-0", namespace="other")
+    world.now += 5
+    assert process.sums()["default"] == Sum(used=60.0)
     assert process.keeper.known().uncertain == 0.0
 
 
-@pytest.mark.parametrize("answer", [Unreachable("gone"), [], [{"type": "ERROR", "object": {"code": 410}}]])
+@pytest.mark.parametrize("answer", [Unreachable("gone"), ValueError("no JSON")])
 def test_end_that_nobody_knows_counts_until_the_stored_sums_and_is_said_to_be_uncertain(
-        world: World, killed: t.Callable[[t.Any], Process], answer: t.Any) -> None:
+        world: World, killed: t.Callable[..., Process], answer: t.Any) -> None:
     process = killed(answer)
     assert process.sums()["default"] == Sum(used=60.0)
     assert process.keeper.known().uncertain == 125.0

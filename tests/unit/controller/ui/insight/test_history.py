@@ -112,6 +112,7 @@ def test_long_span_says_that_memory_ends_after_a_day(clocked: Clocked) -> None:
     answer = clocked.history.answer("30d", EVERYTHING)
     assert (answer.since, answer.source) == (NOW, "memory")
     assert "at most 24 h" in answer.bounded
+    assert "set prometheus_url" in answer.bounded
 
 
 def test_span_that_is_covered_has_no_bound(clocked: Clocked) -> None:

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from ansible_collections.composable.infra.controller.ui.insight.metrics import InsightMetrics
 from ansible_collections.composable.infra.controller.ui.insight.span import BadQuery
 from ansible_collections.composable.infra.controller.ui.insight.usage import UsageAnswers
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import Rates
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import (
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.report import Rates
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import (
     HOUR,
     Place,
     Stored,

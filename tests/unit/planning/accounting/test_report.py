@@ -10,16 +10,17 @@ import io
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import (
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.report import (
     COLUMNS,
     BadPeriod,
     Rates,
     UsageRow,
     as_csv,
     fields_of,
+    of_period,
     report,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import (
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import (
     DAY,
     HOUR,
     Place,
@@ -90,7 +91,7 @@ def test_unknown_field_is_refused_with_what_is_allowed(text: str) -> None:
 
 
 def test_csv_has_a_header_and_an_empty_cost_if_there_is_no_rate() -> None:
-    text = as_csv(report(stored(), NOW, NOW + 600, fields_of(""), RATES).rows)
+    text = as_csv(of_period(stored(), str(NOW), str(NOW + 600), "", RATES)["rows"])
     header, row = csv.reader(io.StringIO(text))
     assert tuple(header) == COLUMNS
     assert row == ["blue", "h100", "", "0.1", "0.0", "", "EUR", "2"]

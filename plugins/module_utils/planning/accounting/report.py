@@ -10,11 +10,14 @@ import io
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 
-from .sums import EVER, HOUR, OTHER, Place, Rows, Stored, Sum
+from .sums import DAY, EVER, HOUR, OTHER, Place, Rows, Stored, Sum
 
 Json = dict[str, t.Any]
 FIELDS: t.Final = ("namespace", "model", "label")
+LATEST: t.Final = 253402300800.0
+"""The year 10000, in seconds since the epoch."""
 COLUMNS: t.Final = (*FIELDS, "gpu_hours", "idle_gpu_hours", "cost", "currency", "attaches")
 
 
@@ -74,12 +77,38 @@ def fields_of(text: str) -> tuple[str, ...]:
     return names
 
 
+def moment(name: str, text: str, default: float) -> float:
+    """Return the seconds since the epoch in a text, or ``default`` for an empty text.
+
+    The text is a number, or a time or a date of RFC 3339. Raise BadPeriod. ``name``: for the message.
+    """
+    if not text:
+        return default
+    try:
+        found = float(text)
+    except ValueError:
+        found = _time(text)
+    if not 0.0 < found < LATEST:
+        raise BadPeriod(f"{name}: {text[:64]!r} is not usable: must be seconds since 1970, or a time such as "
+                        "2026-01-02T03:04:05Z")
+    return found
+
+
+def _time(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
 def report(stored: Stored, begin: float, end: float, by: Collection[str], rates: Rates,
            namespace: str | None = None) -> Report:
     """Return the usage from ``begin`` to ``end``, in seconds since the epoch, rounded outward to stored
     hours and days.
 
-    ``by``: fields that divide the rows. ``namespace``: the only one whose rows are in it, None for all.
+    ``by``: fields that divide the rows. ``namespace``: the only namespace with rows in it, None for
+    all.
     Raise BadPeriod if the period is empty.
     """
     if not begin < end:
@@ -119,17 +148,31 @@ def _rounded(cost: float | None) -> float | None:
     return None if cost is None else round(max(0.0, cost), 6)
 
 
+def of_period(stored: Stored, begin: str, end: str, by: str, rates: Rates, namespace: str | None = None) -> Json:
+    """Return the usage in a period as the page and the module tell it.
+
+    ``begin``, ``end``: as for ``moment``, by default the day before all that is counted. ``by``: as for
+    ``fields_of``. ``namespace``: as for ``report``. Raise BadPeriod.
+    """
+    fields, last = fields_of(by), moment("to", end, stored.until)
+    found = report(stored, moment("from", begin, max(1.0, last - DAY)), last, fields, rates, namespace) \
+        if last else Report(0.0, 0.0, (), ())
+    return {"from": round(found.begin, 3), "to": round(found.end, 3), "since": round(stored.since, 3),
+            "until": round(stored.until, 3), "by": [*fields], "currency": rates.currency,
+            "uncertain_hours": _hours(stored.uncertain), "rows": [*map(told, found.rows)],
+            "totals": [*map(told, found.totals)]}
+
+
 def told(row: UsageRow) -> Json:
     """Return a row as JSON."""
     return asdict(row)
 
 
-def as_csv(rows: Sequence[UsageRow]) -> str:
+def as_csv(rows: Sequence[Json]) -> str:
     """Return the rows as CSV (RFC 4180) with a header. A cost that is not known is empty."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    for row in rows:
-        values = told(row)
+    for values in rows:
         writer.writerow(["" if values[name] is None else values[name] for name in COLUMNS])
     return text.getvalue()

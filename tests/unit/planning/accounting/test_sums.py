@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import (
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import (
     DAY,
     DAYS,
     HOUR,

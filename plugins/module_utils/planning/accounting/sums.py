@@ -16,6 +16,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+NAME: t.Final = "composable-infra-usage"
+FIELD: t.Final = "usage"
+"""ConfigMap in the controllers' namespace, and its field with the sums."""
 HOUR: t.Final = 3600
 DAY: t.Final = 24 * HOUR
 HOURS: t.Final = 48

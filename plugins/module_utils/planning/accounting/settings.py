@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check the settings of usage."""
+"""Check the settings of usage and history."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import math
 import re
 import typing as t
 from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
 
-from ...planning.device_info import DNS_SUBDOMAIN, BadSetting
+from ..device_info import DNS_SUBDOMAIN, BadSetting
 
 # Keys of labels as the API server allows them.
 _LABEL: t.Final = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?")
 _CURRENCY: t.Final = re.compile(r"\w{1,16}|[€$£¥]")
 MOST_RATE: t.Final = 1_000_000
-KEYS: t.Final = ("usage_label", "usage_rates", "usage_currency")
+"""The highest price of an hour."""
+KEYS: t.Final = ("usage_label", "usage_rates", "usage_currency", "prometheus_url")
 
 
 def checked(data: Mapping[str, t.Any], models: Collection[str]) -> dict[str, t.Any]:
@@ -28,7 +30,17 @@ def checked(data: Mapping[str, t.Any], models: Collection[str]) -> dict[str, t.A
         _check_text("usage_currency", found["usage_currency"], _CURRENCY, "must be a name of at most 16 letters")
     if "usage_rates" in found:
         found["usage_rates"] = _rates(found["usage_rates"], models)
+    if found.get("prometheus_url"):
+        _check_url("prometheus_url", found["prometheus_url"])
     return found
+
+
+def _check_url(key: str, value: object) -> None:
+    parts = urlsplit(value) if isinstance(value, str) and value.isprintable() and " " not in value else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc \
+            or parts.query or parts.fragment:
+        shown = "a URL with credentials" if isinstance(value, str) and "@" in value else value
+        raise BadSetting(key, shown, "must be an http or https URL without credentials and query")
 
 
 def _check_text(key: str, value: object, pattern: re.Pattern[str], allowed: str) -> None:

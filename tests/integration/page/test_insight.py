@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.sums import (
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import (
     HOUR,
     Place,
     Stored,
     Sum,
 )
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.tests.browser.window import Browser
 from ansible_collections.composable.infra.tests.integration.page.shown import Shown
 from ansible_collections.composable.infra.tests.integration.page.test_find import choose

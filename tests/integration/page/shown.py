@@ -32,9 +32,9 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
     Machine,
     Switch,
 )
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.report import Rates
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import Stored
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.report import Rates
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands

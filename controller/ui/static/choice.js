@@ -9,7 +9,7 @@ export const NODE_ORDERS = { "": "by name", trouble: "problems first", used: "mo
 export const SPANS = { "1h": "1 h", "24h": "24 h", "7d": "7 days", "30d": "30 days" };
 export const BYS = { "": "namespace and model", namespace: "namespace", model: "model", label: "label", "namespace,model,label": "all three" };
 export const PERIODS = { "": "last 24 h", "7d": "last 7 days", "30d": "last 30 days", month: "this month" };
-export const AGES = { "": "of any age", 60: "older than 1 min", 600: "older than 10 min", 3600: "older than 1 h", 86400: "older than 1 day" };
+export const AGES = { "": "any", 60: "over 1 min", 600: "over 10 min", 3600: "over 1 h", 86400: "over 1 day" };
 
 export class Choice {
   // moved(): called after the back button or a link has led to another view.

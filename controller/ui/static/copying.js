@@ -25,7 +25,7 @@ const icon = () => drawn("svg", { viewBox: "0 0 16 16", width: 13, height: 13, c
 export function name(text, open) {
   const short = shortened(text), title = short === text ? null : text;
   const shown = open ? element("button", { type: "button", class: "to", title, onclick: open, text: short }) : element("span", { title, text: short });
-  return element("span", { class: "name" }, shown, copyButton(text));
+  return element("span", { class: "named" }, shown, copyButton(text));
 }
 
 async function copied(button, text) {

@@ -24,7 +24,7 @@ export class Filters {
     const narrow = window.matchMedia(NARROW), unfold = () => { document.getElementById("filters").open = !narrow.matches || choice.narrow; };
     narrow.addEventListener("change", unfold);
     unfold();
-    document.getElementById("link").replaceChildren("Link to this view ", element("span"));
+    document.getElementById("link").replaceChildren("Link ", element("span"));
     this.show();
   }
 

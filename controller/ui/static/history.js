@@ -5,7 +5,7 @@ import { SPANS } from "./choice.js";
 import { ORDER, STATES, count, drawn, element, seconds } from "./format.js";
 import { show } from "./panels.js";
 
-const WIDTH = 460, LEFT = 40, TOP = 4, TALL = 130, LOW = 40, GAP = 20, TICKS = 3;
+const WIDTH = 460, LEFT = 50, TOP = 4, TALL = 130, LOW = 40, GAP = 20, TICKS = 3;
 // A point that is missing for longer than this many steps was not measured, so no line leads over it.
 const MOST_STEPS = 2;
 

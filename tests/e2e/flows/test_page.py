@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
@@ -93,6 +94,18 @@ def test_switches_of_the_fabric_are_drawn(browser: Browser) -> None:
     browser.script('document.getElementById("links").scrollIntoView({block: "center"})')
     picture(browser, "page-links")
     browser.script("window.scrollTo(0, 0)")
+
+
+def test_events_need_the_permission_that_is_shipped_for_the_page(stage: Stage, address: str) -> None:
+    """The controllers run with their own accounts, which may not list Events without it."""
+    records = "records?key=claim/default/train"
+    assert "deploy/ui/rbac.yaml" in (get(address, records) or {}).get("note", "")
+    for each in documents(DEPLOY / "ui" / "rbac.yaml"):
+        kind = f"{each['kind'].lower()}s"
+        stage.lab.api.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", each)
+    expected = {("Pod", "Scheduled"), ("Pod", "GateOpened")}
+    wait_for("Events of its pod, of the scheduler and of ours", lambda: expected <= {
+        (each["kind"], each["reason"]) for each in (get(address, records) or {}).get("events", ())})
 
 
 def test_story_of_a_claim_is_its_way(stage: Stage, browser: Browser) -> None:

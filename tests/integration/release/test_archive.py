@@ -15,7 +15,8 @@ import pytest
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tools.gates import build as gate
 
-LIMIT = 5_000_000
+# Bytes of all files. Usage, history, ProvisioningRequests and pictures took it beyond 5,000,000.
+LIMIT = 5_300_000
 # The entries of the archive. Whoever adds one decides that users need it.
 ENTRIES = {
     ".ansible-lint", ".yamllint", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md",

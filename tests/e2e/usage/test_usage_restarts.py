@@ -204,7 +204,7 @@ def test_each_claim_is_counted_to_the_second_while_leaders_are_killed(
     assert {name: seconds for name, seconds in wrong.items() if abs(seconds) >= 1.0} == {}
     assert found["uncertain_hours"] * 3600 < kills
     labels = {row["label"]: row["gpu_hours"] for row in usage(controllers.leader, "label")["rows"]}
-    assert labels == {"": 0.0, **{row["namespace"]: row["gpu_hours"] for row in found["rows"] if row["namespace"]}}
+    assert labels == {"": 0.0, **{row["namespace"]: row["gpu_hours"] for row in found["rows"] if row["gpu_hours"]}}
     total, attaches = attached_seconds(stage)
     (row,) = found["totals"]
     assert abs((row["gpu_hours"] + row["idle_gpu_hours"]) * 3600 - total) < attaches

@@ -208,8 +208,16 @@ class Ledger:
         """Return the sums from ``since`` up to ``until``, in seconds since the epoch, with corrections of
         the time before."""
         with self._lock:
-            every = ({place: row} for each in self._all() for place, row in each.rows(since, until))
-            return together([self._late, *every], until)
+            # Tens of thousands of devices have few places, so add numbers first, and rows once.
+            sums: dict[Place, list[float]] = {}
+            for each in self._all():
+                for place, row in each.rows(since, until):
+                    found = sums.setdefault(place, [0.0, 0.0, 0])
+                    found[0] += row.used
+                    found[1] += row.idle
+                    found[2] += row.attaches
+            every = {place: Sum(used, idle, int(attaches)) for place, (used, idle, attaches) in sums.items()}
+            return together([self._late, every], until)
 
     def _all(self) -> Iterator[Attachment]:
         for known in self._nodes.values():

@@ -196,10 +196,11 @@ molecule-%: setup
 	@$(if $(filter $*,gpu_stack operations),$(PROGRAM).lab.binaries.helm .venv/bin)
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test -s $*
 
-lint: setup ## ruff on all Python, and the language of pages, docstrings and comments
+lint: setup ## ruff on all Python, and the language of pages, docstrings, comments and messages
 	@$(VENV_PYTHON) -m ruff check
 	@$(VENV_PYTHON) -m tools.words --check
 	@$(VENV_PYTHON) -m tools.docstrings --check
+	@$(VENV_PYTHON) -m tools.docstrings --messages --check
 
 types: setup ## mypy --strict on all Python
 	@$(VENV_PYTHON) -m tools.gates.types

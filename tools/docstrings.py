@@ -6,6 +6,7 @@
 ``python -m tools.docstrings`` prints for each folder how many of its docstrings and comments break a
 rule of ``tools/words.yml``. ``--check`` prints each such sentence of the folders that are listed
 there under ``code``, and fails if there is one. ``--sample 30 --seed 7`` prints docstrings to judge.
+With ``--messages``, all of this reads the texts that users see, in the folders under ``messages``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from . import messages
 from .words import MESSAGE, QUOTED, ROOT, Rules, rules, sentences
 
 CODE = re.compile(r"``[^`]+``|`[^`]+`")
@@ -31,7 +33,7 @@ LEGAL = ("Copyright", "GNU General", "SPDX-", "noqa", "type:", "pragma", "mypy",
 
 @dataclass(frozen=True)
 class Said:
-    """A docstring or a block of comments. ``path`` is relative to the root of the checkout."""
+    """A docstring, a block of comments or a message. ``path`` is relative to the root of the checkout."""
 
     path: str
     line: int
@@ -83,6 +85,11 @@ def _comments(path: str, text: str) -> Iterator[Said]:
         yield Said(path, first, "\n".join(lines), is_docstring=False)
 
 
+def shown(path: str) -> list[Said]:
+    """Return the messages of a file."""
+    return [Said(path, line, text) for line, text in messages.read(path)]
+
+
 def problems(said: Said, by: Rules) -> Iterator[str]:
     """Yield one line for each sentence that has a banned word or opening."""
     allowed = by.allowed.get(said.path, {})
@@ -116,13 +123,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.docstrings", description=__doc__)
     parser.add_argument("paths", nargs="*", help="folders or files to look at instead of all")
     parser.add_argument("--check", action="store_true", help="print sentences that break a rule")
-    parser.add_argument("--sample", type=int, default=0, help="print so many docstrings, drawn at random")
+    parser.add_argument("--messages", action="store_true", help="read messages instead of docstrings and comments")
+    parser.add_argument("--sample", type=int, default=0, help="print so many docstrings or messages, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default: %(default)s)")
     options = parser.parse_args(arguments)
     by = rules()
+    if options.messages:
+        by = replace(by, allowed=by.allowed_messages, code=by.messages)
     folders = options.paths or (by.code if options.check else [])
-    listed = [path for path in files() if not folders or checked(path, folders)]
-    every = [said for path in listed for said in read(path)]
+    listed = [path for path in (messages.files() if options.messages else files())
+              if not folders or checked(path, folders)]
+    every = [said for path in listed for said in (shown(path) if options.messages else read(path))]
+    what = "messages" if options.messages else "docstrings"
     if options.sample:
         drawn = random.Random(options.seed).sample([said for said in every if said.is_docstring], options.sample)
         print("\n\n".join(f"{said.path}:{said.line}\n{said.text}" for said in drawn))
@@ -131,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(table(every, by)))
         return 0
     found = [line for said in every for line in problems(said, by)]
-    print("\n".join(found) or f"docstrings: {len(listed)} files keep to words.yml")
+    print("\n".join(found) or f"{what}: {len(listed)} files keep to words.yml")
     return 1 if found else 0
 
 

@@ -14,7 +14,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -67,13 +67,16 @@ class Rules:
 
     ``banned`` maps a pattern to the words to use instead. ``allowed`` maps a page to parts of its
     sentences, each with a reason. ``waiting`` names the pages that are not checked yet, and
-    ``code`` the folders of Python files that are checked already.
+    ``code`` the folders of Python files that are checked already. ``messages`` and
+    ``allowed_messages`` are the folders and the exceptions of the check of messages.
     """
 
     banned: Mapping[re.Pattern[str], str]
     allowed: Mapping[str, Mapping[str, str]]
     waiting: frozenset[str]
     code: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    allowed_messages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def rules(path: Path = RULES) -> Rules:
@@ -83,11 +86,13 @@ def rules(path: Path = RULES) -> Rules:
     """
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     allowed = {page: dict(lines) for page, lines in (data["allowed"] or {}).items()}
-    for page, lines in allowed.items():
+    messages = {page: dict(lines) for page, lines in (data.get("allowed_messages") or {}).items()}
+    for page, lines in [*allowed.items(), *messages.items()]:
         if lacking := [line for line, reason in lines.items() if not reason]:
             raise ValueError(f"{path.name}: {page} has no reason for {lacking[0]!r}")
     banned = {re.compile(pattern): instead for pattern, instead in data["banned"].items()}
-    return Rules(banned, allowed, frozenset(data["waiting"] or ()), tuple(data.get("code") or ()))
+    return Rules(banned, allowed, frozenset(data["waiting"] or ()), tuple(data.get("code") or ()),
+                 tuple(data.get("messages") or ()), messages)
 
 
 def pages(root: Path = ROOT) -> list[str]:

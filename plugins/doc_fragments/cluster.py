@@ -13,7 +13,8 @@ class ModuleDocFragment:
 options:
   kubeconfig:
     description:
-      - Path of a kubeconfig file, or several paths separated by colons, or what such a file holds as a dictionary.
+      - Path of a kubeconfig file, or several paths separated by colons, or the content of such a
+        file as a dictionary.
       - If not set, E(K8S_AUTH_KUBECONFIG) or E(KUBECONFIG) is used, then C(~/.kube/config), then the service account of
         the pod.
     type: raw
@@ -55,8 +56,8 @@ options:
     type: str
   impersonate_user:
     description:
-      - User in whose name the API server is asked, which needs the right to impersonate. If not set,
-        E(K8S_AUTH_IMPERSONATE_USER) is used, then what the kubeconfig says.
+      - User to impersonate in requests to the API server. This needs the right to impersonate. If
+        not set, E(K8S_AUTH_IMPERSONATE_USER) is used, then the value in the kubeconfig.
     type: str
   impersonate_groups:
     description: Groups of that user. If not set, E(K8S_AUTH_IMPERSONATE_GROUPS) is used, separated by commas.
@@ -76,8 +77,8 @@ options:
     type: str
   validate_certs:
     description:
-      - Whether the certificate of the API server is checked. If not set, E(K8S_AUTH_VALIDATE_CERTS) or
-        E(K8S_AUTH_VERIFY_SSL) is used, then what the kubeconfig says.
+      - Whether the certificate of the API server is checked. If not set, E(K8S_AUTH_VALIDATE_CERTS)
+        or E(K8S_AUTH_VERIFY_SSL) is used, then the value in the kubeconfig.
     type: bool
     aliases: [verify_ssl]
 """
@@ -95,8 +96,8 @@ options:
       - name: K8S_AUTH_PASSWORD
   kubernetes_validate_certs:
     description:
-      - Whether the certificate of the API server is checked; O(validate_certs) is for that of the CDI Manager. If not
-        set, what the kubeconfig says counts.
+      - Whether the certificate of the API server is checked. O(validate_certs) is for the
+        certificate of the CDI Manager. If not set, the value in the kubeconfig is used.
     type: bool
     env:
       - name: K8S_AUTH_VALIDATE_CERTS

@@ -15,15 +15,16 @@ options:
     description:
       - Kind of the CDI Manager. V(fm) and V(cm) are Fabric Manager and Cluster Manager of Fsas Technologies, V(nec) is
         NEC's CDIM, V(sunfish) the composition service of Sunfish, V(redfish) any manager with Redfish composition.
-      - C(namespace.collection.name) is a driver of another collection, which must be installed beside this one. Where a
-        task runs on another host, it is run by the module of the same name in that collection.
+      - C(namespace.collection.name) is a driver of another collection, which must be installed
+        beside this one. If a task runs on another host, it uses the module of the same name in that
+        collection.
       - If not set, E(COMPOSABLE_MANAGER) is used.
     type: str
     default: fm
   driver_options:
     description:
       - Options that only the driver of another collection has, by name. The driver's documentation lists them.
-      - They are no place for secrets, which belong in O(username), O(password) and O(credentials_dir).
+      - Do not put secrets there. They belong in O(username), O(password) and O(credentials_dir).
       - If not set, E(COMPOSABLE_DRIVER_OPTIONS) is used, with a mapping as JSON.
     type: dict
   endpoint:
@@ -47,9 +48,10 @@ options:
   machines:
     description:
       - Which machine is behind which port, where a Redfish service shows host ports and no ComputerSystem.
-      - The uid of each machine, as in C(fsas-cdi://UID) of its node, and the path of its endpoint. On a fabric whose
-        zones are host ports themselves it is the path of the machine's zone. There, what is in a zone without a machine
-        counts as another machine's.
+      - A mapping of the uid of each machine, as in C(fsas-cdi://UID) of its node, to the path of
+        its endpoint. If the zones of the fabric are host ports themselves, it is the path of the
+        machine's zone. There, devices in a zone without a machine count as devices of another
+        machine.
       - For O(manager=redfish) and O(manager=sunfish).
       - If not set, E(COMPOSABLE_MACHINES) is used, with a mapping as JSON.
     type: dict
@@ -91,7 +93,7 @@ options:
     type: path
   client_cert_path:
     description:
-      - PEM file with the client certificate, for a CDI Manager that asks for one (mutual TLS).
+      - PEM file with the client certificate, for a CDI Manager that requires it (mutual TLS).
       - If not set, E(COMPOSABLE_CLIENT_CERT_PATH) is used.
     type: path
   client_key_path:

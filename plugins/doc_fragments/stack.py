@@ -12,13 +12,14 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   hosts:
-    description: What the nodes' hosts say of themselves, as the role C(node_prepare) sets it in C(node_prepare_host).
+    description: Facts about the nodes' hosts, as the role C(node_prepare) sets it in
+      C(node_prepare_host).
     type: list
     elements: dict
     default: []
 attributes:
   check_mode:
-    description: Can run in check mode; it only reads.
+    description: Can run in check mode, because it only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, it only reads.

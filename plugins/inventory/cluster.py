@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Lists the nodes of a Kubernetes cluster and makes a host of each, with its machine, the composable devices attached
     to it, and the ResourceClaims that are allocated on it.
-  - When a connection to a CDI Manager is configured (O(endpoint)), the devices are those that the manager shows.
-    Otherwise they are those of the ComposableResources.
+  - When a connection to a CDI Manager is configured (O(endpoint)), the devices are those that the
+    CDI Manager reports. Otherwise they are those of the ComposableResources.
   - The name of the inventory file must end in C(cluster.yml) or C(cluster.yaml).
 author:
   - composable.infra contributors (@composable-infra)
@@ -32,16 +32,17 @@ options:
     required: true
     choices: [composable.infra.cluster]
 notes:
-  - "Groups of nodes: C(has_devices); C(has_idle_gpu) with a GPU that the node shows and no claim holds; C(waiting) on
-    which a pod waits for a device; C(cordoned); C(not_ready); C(unhealthy) with an unhealthy device; C(unmapped) whose
-    machine is not known; C(fabric_<number>); C(model_<model>)."
+  - "Groups of nodes: C(has_devices), C(has_idle_gpu) (a GPU that the node shows and no claim has),
+    C(waiting) (a pod waits for a device), C(cordoned), C(not_ready), C(unhealthy) (an unhealthy
+    device), C(unmapped) (the machine is not known), C(fabric_<number>), and C(model_<model>)."
   - "Variables: C(composable_node), C(composable_machine) (uid), C(composable_fabric), C(composable_problem) (why the
     machine is not known), C(composable_devices) (each with C(visible), C(claim) and C(idle)), C(composable_claims)
     (each with C(claim), C(state), C(handover), C(devices) and C(pods)), C(composable_ready), C(composable_cordoned),
     C(composable_health), C(composable_labels), and C(ansible_host) where the node has an internal address."
-  - "A claim that keeps a device of the fabric's pool has C(handover) C(direct). Its device has C(claim), though no
-    ResourceSlice of the node shows it (C(visible)). One that waits for another device in its place, or has not been
-    given one yet, has C(reschedule); one that has a device of its node has an empty text."
+  - "A claim that keeps a device of the fabric's pool has C(handover) C(direct). Its device has
+    C(claim), though no ResourceSlice of the node shows it (C(visible)). A claim that waits for
+    another device in its place, or has no device yet, has C(reschedule). A claim with a device of
+    its node has an empty string."
   - Needs the right to list nodes, resourceclaims, resourceslices and composableresources.
 seealso:
   - plugin: composable.infra.fabric

@@ -28,7 +28,7 @@ options:
     choices: [composable.infra.fabric]
   models:
     description:
-      - Models whose free devices are counted, as the CDI Manager names them.
+      - Models to count the free devices of, as the CDI Manager names them.
       - When empty, all models are counted if the CDI Manager lists free devices, and none if it can only count them.
     type: list
     elements: str
@@ -46,7 +46,8 @@ options:
     elements: str
     choices: [uid, model, kind, fabric, machine, state, health, serial, name, size]
   hostnames:
-    description: What names the hosts. When several machines have the same name, the uid is added to it.
+    description: Source of the names of the hosts. When several machines have the same name, the uid
+      is added to it.
     type: str
     choices: [name, uid]
     default: name
@@ -100,7 +101,7 @@ class InventoryModule(HostsPlugin):
         with closing(fabric_module.fabric(options(self, fabric_module.FABRIC_OPTIONS))) as fabric:
             machines, free, problems = listing.look(fabric, tuple(self.option("models")))
         for place, problem in problems.items():
-            self.display.warning(f"{self.NAME}: free devices of {place} are not known: {problem}")
+            self.display.warning(f"{self.NAME}: the free devices of {place} are not known: {problem}")
         fields = self.option("device_fields")
         return machine_hosts(machines, free, Wanted(self.option("bmc_addresses"),
                                                     self.option("hostnames") == "uid",

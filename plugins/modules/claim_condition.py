@@ -56,7 +56,7 @@ options:
     elements: str
 attributes:
   check_mode:
-    description: Asks the API server for a dry run and writes nothing.
+    description: Sends a dry run to the API server and writes nothing.
     support: full
   diff_mode:
     description: Returns the conditions of the devices before and after.

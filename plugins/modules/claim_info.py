@@ -13,8 +13,8 @@ version_added: 0.1.0
 description:
   - Reads ResourceClaims, pods, ResourceSlices, ComposabilityRequests, ComposableResources and the CDI Manager.
   - Returns for each claim what it waits for.
-  - A pod that a scheduling gate holds and whose claim does not exist yet is listed as well. Where the scheduler makes
-    the claim of extended resources, its name is C(<pod>-extended-resources).
+  - A gated pod without its claim is listed as well. If the scheduler makes the claim for extended
+    resources, its name is C(<pod>-extended-resources).
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -36,8 +36,8 @@ options:
     description:
       - Whether to wait until none of these claims waits for anything. With O(name) a claim that does not exist yet is
         waited for, too.
-      - The claims are served by a controller, or by a task of M(composable.infra.scale) elsewhere. This module only
-        looks.
+      - A controller, or a task of M(composable.infra.scale) elsewhere, serves the claims. This
+        module only reads.
     type: bool
     default: false
   wait_timeout:
@@ -50,7 +50,7 @@ options:
     default: 30.0
 attributes:
   check_mode:
-    description: Can run in check mode; the module only reads.
+    description: Can run in check mode, because the module only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, the module only reads.
@@ -87,8 +87,8 @@ RETURN = r"""
 claims:
   description:
     - One entry per claim, sorted by namespace and name.
-    - A pod that asks by an extended resource and has no claim yet has an entry as C(POD-extended-resources), also when
-      no gate holds it and the scheduler could place it nowhere.
+    - A pod that requests an extended resource and has no claim yet has an entry as
+      C(POD-extended-resources), even without a gate if the scheduler could not place it.
   returned: success, and when a claim was waited for in vain
   type: list
   elements: dict
@@ -102,16 +102,16 @@ claims:
       description:
         - How the claim gets the devices that it waits for, V(gated), V(direct) or V(reschedule). A claim that keeps a
           device of the pool has V(direct) as long as it has the device.
-        - Empty for a claim that has a device of its node or that no pod asks for, and where that is not decided before
-          the scheduler has chosen a model.
+        - Empty for a claim that has a device of its node or that no pod uses, and while the
+          scheduler has not chosen a model.
       type: str
       returned: always
       sample: direct
     waits_for:
       description:
-        - What the claim waits for. Empty when it waits for nothing.
-        - With the handover V(direct) this is first the CDI Manager, then C(Ready) by the node agent, then the
-          scheduler, which looks for C(FabricDeviceReady) every 5 seconds.
+        - The condition that the claim waits for. Empty if the claim does not wait.
+        - With the handover V(direct) this is first the CDI Manager, then C(Ready) by the node
+          agent, then the scheduler, which checks for C(FabricDeviceReady) every 5 seconds.
       type: str
       returned: always
       sample: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago
@@ -139,7 +139,7 @@ claims:
       returned: always
       sample: {node: node-0, need: {A100 40G: 1}}
 problems:
-  description: What could not be read.
+  description: Parts that could not be read.
   returned: success, and when a claim was waited for in vain
   type: list
   elements: str

@@ -13,8 +13,8 @@ version_added: 0.1.0
 description:
   - Creates, changes or deletes a ComposabilityRequest (C(cro.hpsys.ibm.ie.com/v1alpha1)). For such a request the
     operator attaches devices of a model to a node.
-  - In check mode the API server is asked for a dry run. So the result has the same defaults and the same refusals as
-    the real run.
+  - In check mode, the module sends a dry run to the API server. So the result has the same defaults
+    and the same refusals as the real run.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -55,7 +55,8 @@ options:
     type: bool
   labels:
     description:
-      - Labels that the object has after the task. Values are texts; a null value removes the label.
+      - Labels that the object has after the task. Values are strings. A null value removes the
+        label.
       - Labels that are not named stay as they are.
     type: dict
   annotations:
@@ -71,7 +72,7 @@ options:
     default: 300.0
 attributes:
   check_mode:
-    description: Asks the API server for a dry run and writes nothing.
+    description: Sends a dry run to the API server and writes nothing.
     support: full
   diff_mode:
     description: Returns specification, labels and annotations before and after.
@@ -119,10 +120,10 @@ request:
       description: Name, labels, annotations and what else the API server keeps of an object.
       type: dict
     spec:
-      description: What is wanted.
+      description: The requested state.
       type: dict
     status:
-      description: What the controllers reported. Absent before they did.
+      description: The status that the controllers reported. Absent before their first report.
       type: dict
   sample:
     apiVersion: cro.hpsys.ibm.ie.com/v1alpha1
@@ -203,7 +204,7 @@ def _texts(option: str, given: Mapping[str, t.Any]) -> dict[str, str | None]:
     """
     for key, value in given.items():
         if value is not None and not isinstance(value, str):
-            raise BadConfiguration(f"{option}.{key}", value, "it must be a text, or null; quote it")
+            raise BadConfiguration(f"{option}.{key}", value, "it must be a string in quotes, or null")
     return {str(key): value for key, value in given.items()}
 
 

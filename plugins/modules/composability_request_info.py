@@ -35,7 +35,7 @@ options:
     default: []
 attributes:
   check_mode:
-    description: Can run in check mode; the module only reads.
+    description: Can run in check mode, because the module only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, the module only reads.
@@ -50,7 +50,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What shall node-0 have, and what has it?
+- name: Read the requested and the attached devices of node-0
   composable.infra.composability_request_info:
     node: node-0
   register: found
@@ -82,10 +82,10 @@ requests:
       description: Name, labels, annotations and what else the API server keeps of an object.
       type: dict
     spec:
-      description: What is wanted.
+      description: The requested state.
       type: dict
     status:
-      description: What the controllers reported. Absent before they did.
+      description: The status that the controllers reported. Absent before their first report.
       type: dict
   sample:
     - apiVersion: cro.hpsys.ibm.ie.com/v1alpha1
@@ -110,10 +110,10 @@ resources:
       description: Name, labels, annotations and what else the API server keeps of an object.
       type: dict
     spec:
-      description: What is wanted.
+      description: The requested state.
       type: dict
     status:
-      description: What the controllers reported. Absent before they did.
+      description: The status that the controllers reported. Absent before their first report.
       type: dict
   sample:
     - apiVersion: cro.hpsys.ibm.ie.com/v1alpha1

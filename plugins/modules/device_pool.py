@@ -24,15 +24,16 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - V(published) makes the pools show the free devices of the fabric. While a controller or another run publishes
-        the pools, nothing is written, and RV(led_by) says who publishes.
-      - V(withdrawn) removes all devices that no claim holds. A pool of which no claim holds a device is removed as a
-        whole. It fails while a controller publishes, since the controller would publish the pools again.
+      - V(published) makes the pools show the free devices of the fabric. While a controller or
+        another run publishes the pools, nothing is written, and RV(led_by) names the publisher.
+      - V(withdrawn) removes all devices without a claim. A pool without a device in a claim is
+        removed as a whole. It fails while a controller publishes, because the controller would
+        publish the pools again.
     type: str
     choices: [published, withdrawn]
     required: true
   pools:
-    description: Names of pools, such as V(nvidia-a100-40g-fabric1). By default all pools are meant.
+    description: Names of pools, such as V(nvidia-a100-40g-fabric1). By default, all pools.
     type: list
     elements: str
     default: []
@@ -102,7 +103,7 @@ pools:
       returned: always
       sample: [nvidia-a100-40g-0, nvidia-a100-40g-1]
     promised:
-      description: Names of the devices that claims hold.
+      description: Names of the devices that claims have.
       type: list
       elements: str
       returned: always
@@ -113,7 +114,8 @@ pools:
       returned: always
       sample: true
 led_by:
-  description: Who publishes instead of this run. Empty when nobody does, or when there was nothing to write.
+  description: Publisher instead of this run. Empty when there is none, or when there was nothing to
+    write.
   returned: success
   type: list
   elements: str

@@ -11,8 +11,9 @@ module: device_pool_info
 short_description: What the ResourceSlices of a fabric's free devices show
 version_added: 0.1.0
 description:
-  - ResourceSlices show the free devices of a fabric to the scheduler, in one pool for each model and fabric. This
-    module returns the pools that there are or should be, their devices, and the devices that claims hold.
+  - ResourceSlices show the free devices of a fabric to the scheduler, in one pool for each model
+    and fabric. This module returns the existing and the expected pools, their devices, and the
+    devices that claims have.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -31,7 +32,7 @@ options:
     default: 30.0
 attributes:
   check_mode:
-    description: Can run in check mode; the module only reads.
+    description: Can run in check mode, because the module only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, the module only reads.
@@ -86,7 +87,7 @@ pools:
       returned: always
       sample: [nvidia-a100-40g-0, nvidia-a100-40g-1]
     promised:
-      description: Names of the devices that claims hold.
+      description: Names of the devices that claims have.
       type: list
       elements: str
       returned: always

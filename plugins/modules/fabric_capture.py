@@ -13,8 +13,8 @@ version_added: 0.1.0
 description:
   - Reads what the controllers read, objects of the cluster and the machines and free devices of the CDI Manager. Writes
     it into one JSON file that only its owner can read.
-  - The file has names, uids, labels and amounts. It has no Secret, no environment variable, no command and no
-    credential; the return value C(left_out) lists what is left out.
+  - The file has names, uids, labels and amounts. It has no Secret, no environment variable, no
+    command and no credential. The return value C(left_out) lists the omitted data.
   - Neither cluster nor fabric is changed.
 author:
   - composable.infra contributors (@composable-infra)
@@ -24,7 +24,7 @@ extends_documentation_fragment:
   - composable.infra.cluster.login
 options:
   path:
-    description: File to write. One that is there is replaced, and the new one has mode V(0600).
+    description: File to write. An existing file is replaced, and the new file has mode V(0600).
     type: path
     required: true
 attributes:
@@ -76,16 +76,16 @@ machines:
   type: int
   sample: 2
 problems:
-  description: What the CDI Manager could not say.
+  description: Questions that the CDI Manager could not answer.
   returned: success
   type: list
   elements: str
   sample: []
 arrivals:
   description:
-    - What the capture knows of the claims that came in the last days. C(known) are those with their moment,
-      C(with_lifetime) those of which it is known for how long their pod ran, C(served) those that the controllers
-      counted in the last day. C(notes) says what could not be read.
+    - Claims of the last days in the capture. C(known) counts the claims with a creation time,
+      C(with_lifetime) the claims with a known lifetime of their pod, C(served) the claims that the
+      controllers counted in the last day. C(notes) lists the parts that could not be read.
   returned: success
   type: dict
   contains:
@@ -99,12 +99,12 @@ arrivals:
       description: Claims that the controllers counted in the last day.
       type: int
     notes:
-      description: What could not be read.
+      description: Parts that could not be read.
       type: list
       elements: str
   sample: {known: 41, with_lifetime: 12, served: 230, notes: []}
 left_out:
-  description: What a capture never has.
+  description: Data that a capture never has.
   returned: success
   type: list
   elements: str

@@ -13,8 +13,9 @@ version_added: 0.1.0
 description:
   - Runs a list of checks on a CDI Manager and reports the results. The rest of this collection relies on what they
     check. The collection's own tests run the same checks on its emulated managers.
-  - Without O(machine) and O(model) the module only reads. With both it attaches devices of that model to that machine,
-    one or a few at a time, and detaches all of them again. Use a machine and devices that nobody else uses.
+  - Without O(machine) and O(model) the module only reads. With both it attaches devices of that
+    model to that machine, one or a few at a time, and detaches all of them again. Use a machine and
+    devices that are not in use.
   - A check that fails does not fail the task. RV(failed_checks) names it.
 author:
   - composable.infra contributors (@composable-infra)
@@ -38,7 +39,7 @@ options:
     description: Model of which all free devices may be attached, to check how the CDI Manager refuses one more.
     type: str
   sick_model:
-    description: Model whose free devices are all unhealthy, to check that none of them stays attached.
+    description: Model with only unhealthy free devices, to check that none of them stays attached.
     type: str
   foreign_machine:
     description: Uid of a machine of another tenant, to check that it cannot be reached.
@@ -61,7 +62,8 @@ attributes:
     description: Can run in check mode. It only reads then.
     support: full
   diff_mode:
-    description: There is nothing to compare, since everything that is attached is detached again.
+    description: There is nothing to compare, because the module detaches everything that it
+      attached.
     support: none
   platform:
     description: Runs where Python and the network path to the CDI Manager are.
@@ -108,7 +110,7 @@ results:
       description: Title of the check.
       type: str
     means:
-      description: What the check demands.
+      description: Requirement of the check.
       type: str
     changes:
       description: Whether the check attaches or detaches a device.
@@ -124,7 +126,7 @@ results:
       type: float
   sample:
     - name: a_device_is_attached_and_detached
-      title: a device comes and goes
+      title: a device is attached and detached
       means: Attached it is on the machine and not free; detached it is free again.
       changes: true
       outcome: passed

@@ -11,15 +11,16 @@ module: fabric_defragment
 short_description: Propose which idle devices leave their nodes so that a large claim fits on one, and release that
 version_added: 0.1.0
 description:
-  - A claim's devices are all on one node. When the free devices are too few, idle ones that stay attached to other
-    nodes (by the hold time C(device_no_removal_duration)) may be what is missing. Idle ones of a model that cannot be
-    on the node together with the one that is asked for may be in the way. The module says which of them have to go.
+  - A claim's devices are all on one node. If there are too few free devices, idle devices that stay
+    attached to other nodes (by the hold time C(device_no_removal_duration)) may fill the gap. Idle
+    devices of a model that cannot be on the node together with the requested model may block the
+    claim. The module names the devices that must be returned.
   - In check mode it returns the proposal with its C(id). Outside check mode it needs O(proposal) and carries out that
     one only, if it is still the same. Else it fails and names the one of now.
   - It proposes nothing after which the planners of the cluster would not place the ask.
-  - It writes two annotations, the moment before which idle devices need not stay (on the ComposabilityRequests), and
-    CoHDI's C(delete-device) (on the ComposableResources). The controllers do the rest. A device that somebody takes
-    meanwhile stays.
+  - It writes two annotations, the moment before which idle devices need not stay (on the
+    ComposabilityRequests), and CoHDI's C(delete-device) (on the ComposableResources). The
+    controllers do the rest. A device that a claim takes meanwhile stays.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -31,10 +32,11 @@ options:
     description: Namespace and name of a ResourceClaim that waits, such as V(training/large).
     type: str
   model:
-    description: Instead of a claim that waits, the model of one that may come, as the CDI Manager calls it.
+    description: Instead of a waiting claim, the model of a future claim, as the CDI Manager names
+      it.
     type: str
   count:
-    description: How many devices of O(model) it would ask for.
+    description: Number of devices of O(model) that the future claim requests.
     type: int
     default: 1
   node_labels:
@@ -65,7 +67,7 @@ attributes:
 seealso:
   - module: composable.infra.claim_info
   - module: composable.infra.fabric_whatif
-    description: Its option C(make_room) asks the same of a captured cluster.
+    description: Its option C(make_room) does the same for a captured cluster.
 """
 
 EXAMPLES = r"""
@@ -96,8 +98,8 @@ EXAMPLES = r"""
 RETURN = r"""
 proposal:
   description:
-    - What is to be moved. C(fits) says whether the ask is placed after that; C(moves) is empty when it is as it is, or
-      when no move helps. C(why) says so in a sentence.
+    - The moves. C(fits) tells whether the claim can be placed after them. C(moves) is empty if the
+      claim fits already, or if no move helps. C(why) gives the reason in a sentence.
     - C(id) is the same only for the same target and the same devices. It is empty without moves.
   returned: success
   type: dict
@@ -136,7 +138,7 @@ proposal:
       description: The proposal in a sentence.
       type: str
     ask:
-      description: What the proposal is for.
+      description: Purpose of the proposal.
       type: dict
       contains:
         model:

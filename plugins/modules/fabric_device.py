@@ -14,8 +14,8 @@ description:
   - Makes sure that a machine has a number of devices of a model attached, or that a device, or all devices of a model,
     are detached from it.
   - With O(attachments) it does so for any number of machines at the same time, with one result for each.
-  - Connects to the CDI Manager only. It knows nothing of Kubernetes, so it does not check whether a pod uses the
-    device. For devices of a cluster use M(composable.infra.scale).
+  - Connects to the CDI Manager only. It does not use Kubernetes, so it does not check whether a pod
+    uses the device. For devices of a cluster use M(composable.infra.scale).
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -58,7 +58,7 @@ options:
     type: str
   attachments:
     description:
-      - Wanted attachments. They are carried out at the same time, detaches first.
+      - Requested attachments. They are carried out at the same time, detaches first.
       - When one of them fails, the others are carried out all the same. The task then fails, and RV(results) has the
         result of each.
     type: list
@@ -118,8 +118,8 @@ notes:
   - An attach takes as long as the CDI Manager needs. With C(-v) and a local connection the task prints how many
     attachments are done whenever one is done. Ansible shows nothing of any other task before it ends. Use C(async) and
     C(poll) there, or O(wait=false) and a later task with O(handle).
-  - When the reply to an attach is lost, the module first looks for the device on the machine and does not repeat the
-    request. So a lost reply never attaches a second device.
+  - When the reply to an attach is lost, the module first searches for the device on the machine and
+    does not repeat the request. So a lost reply never attaches a second device.
 seealso:
   - module: composable.infra.fabric_info
   - module: composable.infra.fabric_plan
@@ -181,7 +181,7 @@ devices:
   description:
     - Devices that were attached or detached. The C(state) of a detached one is V(free). In check mode it is still
       V(attached).
-    - Empty for an attach in check mode, since only the CDI Manager knows which device it will choose.
+    - Empty for an attach in check mode, because the CDI Manager chooses the device.
   returned: always, unless the options were refused
   type: list
   elements: dict
@@ -208,7 +208,8 @@ devices:
       description: V(OK), V(Warning), V(Critical) or V(Unknown).
       type: str
     serial:
-      description: What the node sees, of a GPU its UUID. Null where the CDI Manager does not tell it.
+      description: Identity on the node, for a GPU its UUID. Null if the CDI Manager does not report
+        it.
       type: str
     name:
       description: Name of the device. Null where it has none.
@@ -217,7 +218,8 @@ devices:
       description: Size of a memory device in MiB, else null.
       type: int
     box:
-      description: The CDI Manager's id of the chassis that the device sits in. Null where it does not tell one.
+      description: The CDI Manager's id of the chassis that the device sits in. Null if it does not
+        report a chassis.
       type: str
     shared:
       description: Whether the CDI Manager shows that another machine has the device too. Only Redfish services can.

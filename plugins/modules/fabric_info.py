@@ -19,8 +19,9 @@ extends_documentation_fragment:
 options:
   gather:
     description:
-      - What to return. V(devices) is one flat list. It has the free devices too, when the CDI Manager lists them.
-      - V(links) says which device is attached to which machine over which fabric.
+      - Part to return. V(devices) is one flat list. It has the free devices too, when the CDI
+        Manager lists them.
+      - V(links) lists which device is attached to which machine over which fabric.
     type: list
     elements: str
     choices: [machines, devices, free, links]
@@ -30,7 +31,7 @@ options:
     type: str
   models:
     description:
-      - Models whose free devices are counted, as the CDI Manager names them.
+      - Models to count the free devices of, as the CDI Manager names them.
       - When empty, all models are counted if the CDI Manager lists free devices, and none if it can only count them.
     type: list
     elements: str
@@ -75,7 +76,7 @@ options:
     type: str
 attributes:
   check_mode:
-    description: Can run in check mode; the module only reads.
+    description: Can run in check mode, because the module only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, the module only reads.
@@ -126,8 +127,8 @@ EXAMPLES = r"""
 RETURN = r"""
 machines:
   description:
-    - Machines with their attached devices, sorted by name. C(power_state) is C(On), C(Off), C(PoweringOn),
-      C(PoweringOff) or C(Paused), and null where the CDI Manager does not tell it.
+    - Machines with their attached devices, sorted by name. C(power_state) is C(On), C(Off),
+      C(PoweringOn), C(PoweringOff) or C(Paused), and null if the CDI Manager does not report it.
   returned: when O(gather) has V(machines) and O(query) is not given
   type: list
   elements: dict
@@ -143,7 +144,8 @@ machines:
       type: int
     power_state:
       description: >-
-        V(On), V(Off), V(PoweringOn), V(PoweringOff) or V(Paused). Null where the CDI Manager does not tell it.
+        V(On), V(Off), V(PoweringOn), V(PoweringOff) or V(Paused). Null if the CDI Manager does not
+        report it.
       type: str
     devices:
       description: Attached devices.
@@ -172,7 +174,8 @@ machines:
           description: V(OK), V(Warning), V(Critical) or V(Unknown).
           type: str
         serial:
-          description: What the node sees, of a GPU its UUID. Null where the CDI Manager does not tell it.
+          description: Identity on the node, for a GPU its UUID. Null if the CDI Manager does not
+            report it.
           type: str
         name:
           description: Name of the device. Null where it has none.
@@ -181,7 +184,8 @@ machines:
           description: Size of a memory device in MiB, else null.
           type: int
         box:
-          description: The CDI Manager's id of the chassis that the device sits in. Null where it does not tell one.
+          description: The CDI Manager's id of the chassis that the device sits in. Null if it does
+            not report a chassis.
           type: str
         shared:
           description: Whether the CDI Manager shows that another machine has the device too. Only Redfish services can.
@@ -206,8 +210,8 @@ machines:
           shared: false
 devices:
   description:
-    - Devices, sorted by uid. C(box) is the CDI Manager's id of the chassis that a device sits in, and null where it
-      does not tell one.
+    - Devices, sorted by uid. C(box) is the CDI Manager's id of the chassis that a device sits in,
+      and null if it does not report a chassis.
   returned: when O(gather) has V(devices) and O(query) is not given
   type: list
   elements: dict
@@ -226,7 +230,7 @@ devices:
       box: box-a
       shared: false
 free:
-  description: Free devices per model and fabric, for the models asked for.
+  description: Free devices per model and fabric, for the requested models.
   returned: when O(gather) has V(free) and O(query) is not given
   type: list
   elements: dict
@@ -276,7 +280,7 @@ links:
       model: A100 40G
       state: attached
 problems:
-  description: What could not be read, per model and fabric. All other results are complete.
+  description: Problems of reading, per model and fabric. All other results are complete.
   returned: success
   type: dict
   sample: {}

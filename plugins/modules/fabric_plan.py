@@ -8,16 +8,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_plan
-short_description: Change a whole composable fabric to a wanted layout
+short_description: Change a whole composable fabric to a requested layout
 version_added: 0.1.0
 description:
-  - A layout says how many devices of each model every machine has. The module compares the wanted layout with the one
-    that the CDI Manager shows, and attaches and detaches what differs.
+  - A layout maps every machine to its number of devices of each model. The module compares the
+    requested layout with the inventory of the CDI Manager, and attaches and detaches the
+    difference.
   - A machine that O(layout) names gets exactly the devices that are written there. Other machines are not changed
     unless O(unlisted=empty).
   - Everything is planned before anything is done. A layout that needs more devices than the fabric has is refused as a
     whole.
-  - Connects to the CDI Manager only. It knows nothing of Kubernetes, so it does not check whether a pod uses a device.
+  - Connects to the CDI Manager only. It does not use Kubernetes, so it does not check whether a pod
+    uses a device.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -32,8 +34,8 @@ options:
     required: true
   kinds:
     description:
-      - "Kinds of models that no machine has yet, for example C({CXL-512G: memory}). The kinds of other models are read
-        from the machines. A model whose kind is not known is taken for a GPU."
+      - "Kinds of models that no machine has yet, for example C({CXL-512G: memory}). The kinds of
+        other models are read from the machines. A model of an unknown kind counts as a GPU."
     type: dict
     default: {}
   unlisted:
@@ -70,9 +72,10 @@ attributes:
     platforms: posix
     support: full
 notes:
-  - All detaches are begun first, then all attaches, as many in parallel as the CDI Manager allows. When a step fails,
-    the others are carried out all the same. The task then fails; run it again to carry out the rest.
-  - When a machine has more devices than wanted, unhealthy ones are detached first.
+  - All detaches begin first, then all attaches, as many in parallel as the CDI Manager allows. When
+    a step fails, the others are carried out all the same. The task then fails. Run it again to
+    carry out the rest.
+  - When a machine has more devices than requested, unhealthy ones are detached first.
 seealso:
   - module: composable.infra.fabric_device
   - module: composable.infra.fabric_info
@@ -111,7 +114,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: The steps, in order. Empty when the fabric already has the wanted layout.
+  description: The steps, in order. Empty when the fabric already has the requested layout.
   returned: success, and when the plan was refused or failed
   type: list
   elements: dict

@@ -13,10 +13,10 @@ version_added: 0.1.0
 description:
   - Some machines take devices of a fabric only while they are off, or use them only after a restart. This module brings
     a machine into the wanted power state, and waits until the machine shows it.
-  - Uses the action ComputerSystem.Reset of Redfish, so the CDI Manager must be a Redfish service or a Sunfish with
-    agents. For a machine whose CDI Manager does not switch it, give the endpoint of the machine's own management
-    controller (BMC) with O(manager=redfish).
-  - Knows nothing of Kubernetes. Drain the node first.
+  - Uses the action ComputerSystem.Reset of Redfish, so the CDI Manager must be a Redfish service or
+    a Sunfish with agents. If the CDI Manager does not switch a machine, set O(endpoint) to the
+    machine's own management controller (BMC) with O(manager=redfish).
+  - Does not use Kubernetes. Drain the node first.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -29,22 +29,22 @@ options:
   state:
     description:
       - V(powered-on) and V(powered-off) do nothing when the machine is so already.
-      - V(restarted) always restarts. A machine that is off is switched on. Where the machine offers no fitting restart,
-        it is switched off and on.
+      - V(restarted) always restarts. A machine that is off is switched on. If the machine offers no
+        fitting restart, it is switched off and on.
     type: str
     choices: [powered-on, powered-off, restarted]
     required: true
   force:
     description:
-      - Whether the machine's operating system is not asked. What it had not written is lost.
+      - Whether to switch without the machine's operating system. Its unwritten data is lost.
       - Without it the resets C(GracefulShutdown) and C(GracefulRestart) are used, with it C(ForceOff), C(PowerCycle)
         and C(ForceRestart).
     type: bool
     default: false
   wait:
     description:
-      - Whether to wait until the machine shows the wanted power state. It says nothing about whether the operating
-        system has booted.
+      - Whether to wait until the machine shows the wanted power state. It does not show whether the
+        operating system has booted.
       - A restart in two steps waits for the first one in any case.
     type: bool
     default: true
@@ -65,9 +65,10 @@ attributes:
     platforms: posix
     support: full
 notes:
-  - Where the machine shows the time of its last reset (LastResetTime), a restart has ended when that has changed.
-    Otherwise it has ended when it was accepted and the machine shows C(On).
-  - When the reply to a reset is lost, the module looks at the power state and does not repeat the request.
+  - If the machine shows the time of its last reset (LastResetTime), a restart has ended when that
+    time has changed. Otherwise it has ended when it was accepted and the machine shows C(On).
+  - When the reply to a reset is lost, the module reads the power state and does not repeat the
+    request.
 seealso:
   - module: composable.infra.fabric_device
   - module: composable.infra.fabric_info
@@ -117,7 +118,7 @@ power_state:
   type: str
   sample: "Off"
 resets:
-  description: The resets that were asked for, or would be, one after the other.
+  description: The resets that were requested, or would be, in order.
   returned: success
   type: list
   elements: str

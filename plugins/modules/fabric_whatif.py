@@ -11,8 +11,8 @@ module: fabric_whatif
 short_description: What would happen if the fabric, the nodes, the pods or the settings were different
 version_added: 0.1.0
 description:
-  - Takes a file of M(composable.infra.fabric_capture) and asks the planners that run the cluster what they would do
-    first, as it was captured (C(before)) and with some changes (C(after)).
+  - Takes a file of M(composable.infra.fabric_capture) and runs the planners of the cluster to find
+    out what they would do first, as it was captured (C(before)) and with some changes (C(after)).
   - It needs neither cluster nor fabric, and reads nothing but the file.
   - It answers for the moment of the capture. With O(simulate) it also replays the hours after it in simulated time.
 author:
@@ -23,7 +23,7 @@ options:
     type: path
     required: true
   changes:
-    description: What is to be different. Changes are made one after the other.
+    description: The changes, applied in order.
     type: list
     elements: dict
     default: []
@@ -32,12 +32,13 @@ options:
         description:
           - V(add_devices) adds free devices to a fabric. It takes O(changes[].model), O(changes[].fabric) and
             O(changes[].count).
-          - V(lose_devices) takes free devices away (the same fields), or attached ones (O(changes[].devices)) with the
-            pods that use them, which come back and wait.
+          - V(lose_devices) takes free devices away (the same fields), or attached ones
+            (O(changes[].devices)) with the pods that use them, which are created again and wait.
           - V(drain_node) cordons O(changes[].node), evicts its pods and returns its devices to the fabric, as the
             playbook C(composable.infra.drain_and_detach) does.
-          - V(lose_node) is the state after O(changes[].node) has been gone for C(gone_node_duration) and its
-            machine is off. Its pods come back and wait, and its devices are free.
+          - V(lose_node) is the state after O(changes[].node) has been gone for
+            C(gone_node_duration) and its machine is off. Its pods are created again and wait, and
+            its devices are free.
           - V(add_pods) adds O(changes[].count) pods, like the pod O(changes[].like), or with a claim for
             O(changes[].devices_each) devices of O(changes[].model).
           - V(settings) sets other values of O(changes[].settings).
@@ -67,7 +68,8 @@ options:
         description: Namespace of new pods. If not set, it is V(default).
         type: str
       devices_each:
-        description: How many devices the claim of each new pod asks for. If not set, it is V(1).
+        description: Number of devices that the claim of each new pod requests. If not set, it is
+          V(1).
         type: int
       cpu:
         description: CPU that each new pod requests, such as V(4) or V(500m). If not set, none.
@@ -79,15 +81,17 @@ options:
         description:
           - Keys of the configuration that planners read, with other values, for example C(handover),
             C(device_no_removal_duration) (the hold time) or C(allocation_policy).
-          - With another C(handover), C(handover_namespaces) or C(handover_models), pods that wait without an allocation
-            count as made after the change. So they are held, or not, as the new value says.
+          - With another C(handover), C(handover_namespaces) or C(handover_models), pods that wait
+            without an allocation count as created after the change. So the new value decides
+            whether they are gated.
         type: dict
   simulate:
     description:
-      - Replays hours in simulated time with the planners, as captured and with the changes, and gives waits,
-        utilisation, attaches, energy and who waits longest. If not set, nothing is replayed.
-      - How long steps take is drawn from the timelines in the capture where it has at least five of a step, else from
-        assumed bounds (O(simulate.steps)). The result says which.
+      - Replays hours in simulated time with the planners, as captured and with the changes, and
+        returns waits, utilization, attaches, energy and the longest waits. If not set, nothing is
+        replayed.
+      - Times of steps are sampled from the timelines in the capture if it has at least five of a
+        step, else from assumed bounds (O(simulate.steps)). The result names the source.
     type: dict
     suboptions:
       hours:
@@ -95,7 +99,8 @@ options:
         type: float
         default: 8.0
       seeds:
-        description: How often, each time with other random numbers. The spread over them says how sure the answer is.
+        description: Number of replays, each with other random numbers. Their spread shows how
+          certain the answer is.
         type: int
         default: 3
       seed:
@@ -109,15 +114,16 @@ options:
       steps:
         description:
           - Shortest and longest duration of steps in seconds, for example V([5, 15]) for C(attach).
-          - Steps are C(request) (until the CDI Manager is asked), C(attach) (by the CDI Manager), C(slice) (on the
-            node, until its ResourceSlice shows the device), C(gate) (until the gate of a held pod is removed), C(bind)
-            (of such a pod), C(handover) (of a pod that no gate holds), C(start) (of its containers), C(leave) (the
-            node lets a device go) and C(detach).
+          - Steps are C(request) (until the request to the CDI Manager), C(attach) (by the CDI
+            Manager), C(slice) (on the node, until its ResourceSlice shows the device), C(gate)
+            (until the gate of a gated pod is removed), C(bind) (of such a pod), C(handover) (of a
+            pod without a gate), C(start) (of its containers), C(leave) (the node releases a device)
+            and C(detach).
         type: dict
       load:
         description:
-          - Who comes. Each is one kind of pod, given as in the change C(add_pods), and either C(per_hour) and
-            C(lifetime), or C(arrivals), or C(captured).
+          - New pods. Each entry is one kind of pod, described as in the change C(add_pods), and
+            either C(per_hour) and C(lifetime), or C(arrivals), or C(captured).
         type: list
         elements: dict
         required: true
@@ -141,10 +147,10 @@ options:
             description: As O(changes[].memory).
             type: str
           per_hour:
-            description: How many come in an hour in the mean, at random moments.
+            description: Mean number of pods in an hour, created at random moments.
             type: float
           burst:
-            description: How many come at a time. If not set, V(1).
+            description: Number of pods that are created together. If not set, V(1).
             type: int
           lifetime:
             description: For how long a pod runs in the mean, in seconds (exponential).
@@ -155,26 +161,29 @@ options:
             elements: list
           captured:
             description:
-              - V(true) for the arrivals of the day before the capture once more, as far as it has them. A claim that is
-                known comes at its moment, with its devices. One that was only counted comes at a random moment of its
-                hour, with devices as one that is known.
-              - O(simulate.load[].lifetime) is needed where the capture knows less than five lifetimes. A shape, such as
-                O(simulate.load[].model), is needed where it knows nobody's devices.
+              - V(true) for the arrivals of the day before the capture once more, as far as it has
+                them. If a claim's creation time is known, the replay creates it at that time with
+                its devices. If a claim was only counted, the replay creates it at a random moment
+                of its hour with the devices of a known claim.
+              - O(simulate.load[].lifetime) is required if the capture has fewer than five
+                lifetimes. A shape, such as O(simulate.load[].model), is required if it has no claim
+                with devices.
             type: bool
   make_room:
     description:
-      - Also asks which idle devices have to leave their nodes, after the changes, so that a large claim fits on one
-        node. M(composable.infra.fabric_defragment) answers the same for the cluster of now, and carries it out.
+      - Also finds the idle devices that must leave their nodes, after the changes, so that a large
+        claim fits on one node. M(composable.infra.fabric_defragment) answers the same for the
+        cluster of now, and carries it out.
     type: dict
     suboptions:
       claim:
         description: Namespace and name of a ResourceClaim that waits, such as V(training/large).
         type: str
       model:
-        description: Instead of a claim that waits, the model of a claim that may come.
+        description: Instead of a waiting claim, the model of a future claim.
         type: str
       count:
-        description: How many devices of O(make_room.model) it would ask for.
+        description: Number of devices of O(make_room.model) that the future claim requests.
         type: int
         default: 1
       node_labels:
@@ -185,7 +194,7 @@ attributes:
     description: The module only reads.
     support: full
   diff_mode:
-    description: C(before) and C(after) are in the result; nothing is changed.
+    description: The result has C(before) and C(after). The module changes nothing.
     support: none
   platform:
     description: Runs where Python and the file are.
@@ -252,15 +261,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 before:
-  description: What the planners do with the capture as it is.
+  description: Result of the planners for the unchanged capture.
   returned: success
   type: dict
   contains: &answer
     claims:
       description:
         - One entry for each claim, sorted by namespace and name.
-        - C(state) is V(served) (it waits for nothing), V(placed) (it has a node, and its devices are there or come),
-          V(waiting), or V(released) (no node can serve its pod, which is let go without devices).
+        - C(state) is V(served) (it waits for nothing), V(placed) (it has a node, and its devices
+          are there or come), V(waiting), or V(released) (no node can serve its pod, which is
+          released without devices).
         - C(says) is the planner's own sentence.
       type: list
       elements: dict
@@ -300,7 +310,7 @@ before:
           type: int
       sample: {served: 3, placed: 1, waiting: 0, released: 0}
     attaches:
-      description: Devices for which the CDI Manager would be asked first.
+      description: Devices that would be requested from the CDI Manager first.
       type: list
       elements: dict
       contains: &moves
@@ -315,7 +325,8 @@ before:
           type: int
       sample: [{node: node-0, model: A100 40G, count: 1}]
     returns:
-      description: Devices that would be given up first, for example since they were idle for longer than the hold time.
+      description: Devices that would be returned first, for example because they were idle for
+        longer than the hold time.
       type: list
       elements: dict
       contains: *moves
@@ -336,7 +347,7 @@ before:
           type: int
       sample: [{model: A100 40G, fabric: 1, count: 4}]
     problems:
-      description: What the CDI Manager could not say when the capture was taken.
+      description: Questions that the CDI Manager could not answer when the capture was taken.
       type: list
       elements: str
       sample: []
@@ -352,7 +363,8 @@ differs:
   elements: str
   sample: [default/train]
 table:
-  description: Both answers as a table, line by line; claims that differ, wait or are released, forty at most.
+  description: Both answers as a table, line by line. It has at most forty claims that differ, wait
+    or are released.
   returned: success
   type: list
   elements: str
@@ -396,7 +408,7 @@ room:
       description: The planners' reason.
       type: str
     ask:
-      description: What the plan is for.
+      description: Purpose of the plan.
       type: dict
       contains:
         model:
@@ -430,12 +442,12 @@ room:
     ask: {model: A100 40G, count: 4, claim: training/large, node_labels: {}}
     says: move 1 x A100 40G from node node-1, then 4 x A100 40G on one node for claim training/large fits on node node-0
 simulated:
-  description: What was replayed.
+  description: The replayed load.
   returned: when O(simulate) is set
   type: dict
   contains:
     before:
-      description: The capture as it is.
+      description: The unchanged capture.
       type: dict
       contains: &simulated
         figures:
@@ -444,8 +456,9 @@ simulated:
           sample: {wait_p95: {median: 21.4, low: 19.0, high: 24.7}}
         namespaces:
           description:
-            - For each the wait that 95 % of its pods do not exceed, how many wait at the end, and how many no plan can
-              serve (C(unfit)), which are not among those that wait; the longest first.
+            - For each, the wait that 95% of its pods do not exceed, the number of pods that wait at
+              the end, and the number of pods that no plan can serve (C(unfit)). The waiting pods do
+              not include the latter. The longest wait is first.
           type: list
           elements: dict
           contains:
@@ -453,7 +466,7 @@ simulated:
               description: Namespace.
               type: str
             wait_p95:
-              description: Wait in seconds that 95 % of its pods do not exceed.
+              description: Wait in seconds that 95% of its pods do not exceed.
               type: float
             waiting:
               description: Pods that wait at the end.
@@ -478,7 +491,7 @@ simulated:
               type: bool
           sample: [{pod: training/replay-7, waited: 31.0, runs: true}]
         durations:
-          description: Where the durations of each step come from.
+          description: Source of the durations of each step.
           type: dict
           sample: {attach: "5 to 15 s, assumed"}
     after:
@@ -489,7 +502,7 @@ simulated:
       description: Both as a table, line by line.
       type: list
       elements: str
-      sample: ["8 h simulated   BEFORE  AFTER", "pods that came  240     240"]
+      sample: ["8 h simulated   BEFORE  AFTER", "pods created  240     240"]
 taken:
   description: When the capture was taken, in seconds since the epoch.
   returned: success

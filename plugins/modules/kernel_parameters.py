@@ -15,8 +15,9 @@ description:
     and not by its undoing.
   - The options of C(pci=) are merged one by one, so that C(pci=nomsi) and C(pci=realloc=on) become
     C(pci=nomsi,realloc=on).
-  - What was added is recorded on the host, and O(state=absent) removes just that.
-  - They take effect with the next boot. RV(pending) says whether the running kernel lacks one.
+  - The module records added parameters on the host, and O(state=absent) removes only these.
+  - They take effect with the next boot. RV(pending) tells whether the running kernel lacks a
+    parameter.
 author:
   - composable.infra contributors (@composable-infra)
 options:
@@ -38,7 +39,7 @@ options:
     type: str
     choices: [grub, grubby]
   record:
-    description: File on the host that says which parameters were added.
+    description: File on the host that records the added parameters.
     type: path
     default: /etc/composable-infra/kernel-parameters.json
   backup:
@@ -51,7 +52,7 @@ options:
     default: /
 attributes:
   check_mode:
-    description: Reads, and says what would be added or removed.
+    description: Reads, and returns the parameters that would be added or removed.
     support: full
   diff_mode:
     description: Returns C(/etc/default/grub), or the arguments that grubby shows, before and after.
@@ -67,7 +68,7 @@ notes:
 """
 
 EXAMPLES = r"""
-- name: Leave room for devices that come while the host runs
+- name: Leave room for devices that are attached while the host runs
   composable.infra.kernel_parameters:
     parameters: ["pci=realloc=on,hpbussize=8,hpmmioprefsize=64G"]
   become: true
@@ -86,25 +87,26 @@ EXAMPLES = r"""
 
 RETURN = r"""
 added:
-  description: What was added, or would be, options of C(pci=) one by one.
+  description: Parameters that were added, or would be, with the options of C(pci=) one by one.
   returned: success
   type: list
   elements: str
   sample: [pci=realloc=on, pci=hpbussize=8]
 removed:
-  description: What was removed, or would be.
+  description: Parameters that were removed, or would be.
   returned: success
   type: list
   elements: str
   sample: []
 kept:
-  description: What is there with another value than the wanted one, and stays.
+  description: Parameters that exist with another value and stay.
   returned: success
   type: list
   elements: str
   sample: [pci=hpbussize=4]
 pending:
-  description: Wanted parameters that the running kernel lacks. When there is one, a reboot is needed.
+  description: Requested parameters that the running kernel lacks. If there is any, a reboot is
+    required.
   returned: success
   type: list
   elements: str

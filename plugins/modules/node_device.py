@@ -21,12 +21,12 @@ author:
 options:
   state:
     description:
-      - V(present) makes the device usable. It waits for the device, has the kernel look for it when it does not come,
-        checks its memory windows and its link, binds its driver, and uses it once. Without O(device) and O(uid) the
-        kernel only looks for new devices.
-      - V(absent) removes the device from the bus. The vendor's software lets go of it, it is proven idle, it is
-        drained, so that nobody new can use it, and it is proven idle again. When it turns out to be in use, all of this
-        is taken back and the module fails.
+      - V(present) makes the device usable. It waits for the device, has the kernel rescan if the
+        device does not appear, checks its memory windows and its link, binds its driver, and uses
+        it once. Without O(device) and O(uid), the kernel only searches for new devices.
+      - V(absent) removes the device from the bus. The vendor's software releases the device, the
+        module proves it idle, drains it so that no new process can use it, and proves it idle
+        again. If the device is in use, the module undoes all of this and fails.
     type: str
     choices: [present, absent]
     default: present
@@ -44,19 +44,20 @@ options:
     elements: str
     default: []
   evidence:
-    description: What was done with the device so far, as RV(evidence) was returned. Steps keep their time.
+    description: Finished steps of the device, in the form of RV(evidence). Steps keep their time.
     type: dict
   rescan:
     description:
-      - What the kernel may look at when a device does not come by itself.
+      - Scope of a rescan if a device does not appear by itself.
       - V(port) is the bridges in O(ports), V(bus) the whole bus, V(never) nothing.
     type: str
     choices: [port, bus, never]
     default: port
   ports:
     description:
-      - PCI addresses of the bridges behind which devices of the fabric come. Other devices are then left alone.
-      - If not set, the kernel looks behind the bridges that have nothing behind them.
+      - PCI addresses of the bridges behind which devices of the fabric appear. The module then does
+        not touch other devices.
+      - If not set, the kernel rescans the bridges that have nothing behind them.
     type: list
     elements: str
     default: []
@@ -70,7 +71,7 @@ options:
     type: bool
     default: false
   event_timeout:
-    description: Seconds to wait for a device to come by itself, before the kernel looks for it.
+    description: Seconds to wait for a device to appear by itself, before a rescan.
     type: float
     default: 2.0
   timeout:
@@ -108,11 +109,11 @@ requirements:
 notes:
   - Only one task works on a machine at a time. While another one works, the module fails and changes nothing. The lock
     is C(/run/composable.infra/node_device.lock). The kernel frees it when the task ends, however that happens.
-  - Needs root to read the open files of all processes and to write to C(/sys). A device whose use cannot be read never
-    counts as idle.
-  - A device that a process has open, such as a CUDA program or vLLM, counts as in use. C(nvidia-persistenced) and a
-    DCGM of the host are asked to let go of it. With C(nvidia_drm) in modeset the kernel itself may hold a GPU, so such
-    a GPU never counts as idle.
+  - Needs root to read the open files of all processes and to write to C(/sys). A device never
+    counts as idle if its use cannot be read.
+  - A device that a process has open, such as a CUDA program or vLLM, counts as in use.
+    C(nvidia-persistenced) and a DCGM of the host get a request to release it. With C(nvidia_drm) in
+    modeset, the kernel itself may use a GPU, so such a GPU never counts as idle.
 seealso:
   - module: composable.infra.node_device_info
   - module: composable.infra.fabric_device
@@ -125,7 +126,8 @@ EXAMPLES = r"""
     device: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
   become: true
 
-- name: Remove it from the bus before it is detached; fails while a process has it open
+- name: Remove a device from the bus before its detach, which fails while a process has the device
+    open
   composable.infra.node_device:
     state: absent
     device: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
@@ -159,7 +161,7 @@ devices:
       description: Kernel driver that is bound to the device. Null without one.
       type: str
     numa_node:
-      description: NUMA node. Null where the kernel does not tell it.
+      description: NUMA node. Null if the kernel does not report it.
       type: int
     uuid:
       description: UUID by the NVIDIA driver, or the serial number of a memory device. Null where it is not known.
@@ -188,10 +190,12 @@ users:
   sample: [pid 4711 (python)]
 evidence:
   description:
-    - What was done with the device, in the form of the annotation C(composable.infra/node) of a ComposableResource.
-    - C(trouble) says why a step was not done. It has C(reason), C(message) and C(since).
-    - C(release) is the value of the annotation C(composable.infra/release) that the node was asked to let the device go
-      by, where RV(evidence) was given with one.
+    - Finished steps of the device, in the form of the annotation C(composable.infra/node) of a
+      ComposableResource.
+    - C(trouble) gives the reason why a step was not done. It has C(reason), C(message) and
+      C(since).
+    - C(release) is the value of the annotation C(composable.infra/release) with which the operator
+      requested the release of the device, if RV(evidence) was given with a value.
   returned: when a device was named, also when the task fails
   type: dict
   contains:
@@ -205,7 +209,7 @@ evidence:
       description: Uid of the device at the CDI Manager.
       type: str
     by:
-      description: Who did the steps, V(agent) or V(ssh).
+      description: Program that did the steps, V(agent) or V(ssh).
       type: str
     uuid:
       description: UUID of the device. Empty where it is not known.

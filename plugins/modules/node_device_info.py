@@ -28,7 +28,7 @@ options:
     default: /
 attributes:
   check_mode:
-    description: Can run in check mode; the module only reads.
+    description: Can run in check mode, because the module only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, the module only reads.
@@ -40,9 +40,10 @@ attributes:
 requirements:
   - python >= 3.8
 notes:
-  - Needs root to read the open files of all processes. A device whose use cannot be read never counts as idle.
+  - Needs root to read the open files of all processes. A device never counts as idle if its use
+    cannot be read.
   - A device that C(nvidia-persistenced) or a DCGM of the host has open is not idle here.
-    O(composable.infra.node_device#module:state=absent) has these let go of it first.
+    O(composable.infra.node_device#module:state=absent) has these release it first.
 seealso:
   - module: composable.infra.node_device
 """
@@ -68,8 +69,9 @@ devices:
     - Composable devices on the bus, sorted by PCI address. C(vendor), C(device) and C(pci_class) are
       those of PCI. C(driver) is the kernel driver that is bound to the device.
     - C(uuid), C(minor) (the number in C(/dev/nvidia<n>)) and C(model) come from the NVIDIA driver.
-    - C(idle) is true when it is proven that no process has the device open. Otherwise C(why) says why it does not count
-      as idle, and C(users) names the processes that have it open, as far as they can be read.
+    - C(idle) is true when it is proven that no process has the device open. Otherwise, C(why) gives
+      the reason why it does not count as idle, and C(users) names the processes that have it open,
+      as far as they can be read.
     - C(idle) is null for a memory device, of which only the attempt to take it offline shows whether it is in use.
   returned: success
   type: list
@@ -91,7 +93,7 @@ devices:
       description: Kernel driver that is bound to the device. Null without one.
       type: str
     numa_node:
-      description: NUMA node. Null where the kernel does not tell it.
+      description: NUMA node. Null if the kernel does not report it.
       type: int
     uuid:
       description: UUID by the NVIDIA driver, or the serial number of a memory device. Null where it is not known.

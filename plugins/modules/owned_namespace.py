@@ -8,16 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: owned_namespace
-short_description: Create a namespace, and remove it only when it is ours and empty
+short_description: Create a namespace, and remove it only if this collection created it and it is
+  empty
 version_added: 0.1.0
 description:
-  - Creates a namespace with the label C(app.kubernetes.io/managed-by=composable.infra). A namespace that is there
-    already is used as it is and gets no label, since somebody else has made it.
-  - Removes a namespace only when it has this label and nothing of anybody else is left in it. Otherwise the namespace
-    stays, nothing is changed, and the result and a warning say why.
-  - Objects that Kubernetes or OpenShift put into every namespace do not count, nor do those that are being deleted or
-    that go with their owner. Events, Leases and EndpointSlices do not count either, and what has the same label as the
-    namespace is ours.
+  - Creates a namespace with the label C(app.kubernetes.io/managed-by=composable.infra). An existing
+    namespace is used without a change and gets no label, because another user created it.
+  - Removes a namespace only if it has this label and no object of another owner is left in it.
+    Otherwise the namespace stays, nothing is changed, and the result and a warning give the reason.
+  - Objects that Kubernetes or OpenShift put into every namespace do not count, nor do objects that
+    are being deleted, also with their owner. Events, Leases and EndpointSlices do not count either.
+    Objects with the same label as the namespace belong to this collection.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -29,7 +30,7 @@ options:
     type: str
     required: true
   state:
-    description: Whether the namespace shall exist.
+    description: Whether the namespace exists after the task.
     type: str
     choices: [present, absent]
     default: present
@@ -37,14 +38,14 @@ options:
     description:
       - Objects that may go together with the namespace, because the caller has made them. Each has at least a
         C(kind) and either a C(name) or C(metadata.name), so that whole definitions can be given.
-      - Objects of other namespaces and of the cluster may be among them; they are not looked at.
+      - The list may have objects of other namespaces and of the cluster. The module ignores these.
     type: list
     elements: dict
     default: []
   own_releases:
     description:
-      - Names of Helm releases of the namespace whose objects may go together with it.
-      - What a chart marks with the annotation C(helm.sh/resource-policy=keep) counts all the same.
+      - Names of Helm releases of the namespace. Their objects may be removed with the namespace.
+      - An object with the annotation C(helm.sh/resource-policy=keep) counts nevertheless.
     type: list
     elements: str
     default: []
@@ -59,7 +60,7 @@ options:
     default: 300
 attributes:
   check_mode:
-    description: Asks the API server for a dry run and writes nothing.
+    description: Sends a dry run to the API server and writes nothing.
     support: full
   diff_mode:
     description: Returns name and labels of the namespace before and after.
@@ -78,7 +79,7 @@ EXAMPLES = r"""
   composable.infra.owned_namespace:
     name: dra-driver-nvidia-gpu
 
-- name: Remove it when nobody has anything else in it
+- name: Remove the namespace if it has no foreign objects
   composable.infra.owned_namespace:
     name: dra-driver-nvidia-gpu
     state: absent
@@ -105,7 +106,7 @@ namespace:
     kind: Namespace
     metadata: {name: dra-driver-nvidia-gpu, labels: {app.kubernetes.io/managed-by: composable.infra}}
 left:
-  description: What keeps the namespace that should have gone, as kind and name.
+  description: Objects that prevent the removal of the namespace, as kind and name.
   returned: success
   type: list
   elements: str
@@ -186,10 +187,10 @@ def _have_not(namespaces: ObjectApplier, params: Mapping[str, t.Any], own: Own) 
 def _reasons(namespaces: ObjectApplier, before: Object, own: Own) -> tuple[list[str], str]:
     """Return the objects left in the namespace, and a sentence if it has to stay."""
     if (before["metadata"].get("labels") or {}).get(MANAGED_BY) != OWNER:
-        return [], f"it has no label {MANAGED_BY}={OWNER}, so somebody else has made it"
+        return [], f"it has no label {MANAGED_BY}={OWNER}, so another user created it"
     left = NamespaceContents(namespaces.client).left(before["metadata"]["name"], own)
     more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-    return left, f"it still holds {', '.join(left[:SHOWN])}{more}" if left else ""
+    return left, f"it still has {', '.join(left[:SHOWN])}{more}" if left else ""
 
 
 def _place(item: Mapping[str, t.Any]) -> tuple[str, str]:

@@ -11,9 +11,10 @@ module: scale
 short_description: Serve all waiting ResourceClaims from the composable fabric
 version_added: 0.1.0
 description:
-  - Publishes the free devices of the fabric as pools, attaches devices for every ResourceClaim that waits for one,
-    tells the scheduler, makes sure that pods get to the node of their device, and returns idle devices to the fabric.
-  - Runs until no operation is under way and no claim waits that can be served, or until O(timeout).
+  - Publishes the free devices of the fabric as pools, attaches devices for every ResourceClaim that
+    waits for a device, notifies the scheduler, makes sure that pods get to the node of their
+    device, and returns idle devices to the fabric.
+  - Runs until no operation is in flight and no claim waits that can be served, or until O(timeout).
   - Runs the same code as the controller. While a controller or another run holds the Leases, this module changes
     nothing. It waits and reports.
 author:
@@ -81,11 +82,11 @@ actions:
       type: str
       returned: for actions about devices
     size:
-      description: Number of devices that is asked for.
+      description: Requested number of devices.
       type: int
       returned: for SetSize
     before:
-      description: Number that was asked for before. Null where nothing was.
+      description: Number that was requested before. Null if there was no request.
       type: int
       returned: for SetSize
     request:
@@ -101,7 +102,8 @@ actions:
       request: composability-1f0c6a9b2d
       reason: 1 x A100 40G wanted on node node-0
 verdicts:
-  description: What each claim waits for when the module ends, in one sentence with its evidence.
+  description: The conditions that claims wait for when the module ends, each in one sentence with
+    its evidence.
   returned: success
   type: list
   elements: dict
@@ -113,7 +115,7 @@ verdicts:
       description: How the claim gets its devices, V(gated), V(direct) or V(reschedule).
       type: str
     waits_for:
-      description: What the claim waits for.
+      description: The condition that the claim waits for.
       type: str
     refused:
       description: Why the fabric cannot serve the claim, whatever becomes free. Empty when it can.
@@ -133,7 +135,7 @@ verdicts:
       evidence:
         node: node-0
 history:
-  description: What was done, in order, with the time in seconds since the epoch.
+  description: Finished actions, in order, with the time in seconds since the epoch.
   returned: when not in check mode
   type: list
   elements: dict
@@ -142,13 +144,13 @@ history:
       description: Moment in seconds since the epoch.
       type: float
     reason:
-      description: What happened, in one word.
+      description: The event, in one word.
       type: str
     about:
       description: Name of the object that it happened to.
       type: str
     message:
-      description: What happened, in a sentence.
+      description: The event, in a sentence.
       type: str
     type:
       description: V(Normal) or V(Warning).
@@ -180,14 +182,14 @@ summary:
   type: str
   sample: "Attached: A100 40G to node-0 for default/train; nothing waits; led by this run."
 settled:
-  description: Whether no operation was under way at the end.
+  description: Whether no operation was in flight at the end.
   returned: success
   type: bool
   sample: true
 led_by:
   description:
-    - Who held the Leases and did the work instead of this run. Empty when this run did it.
-    - In check mode, who holds the Leases now and does the work.
+    - Holder of the Leases that did the work instead of this run. Empty when this run did it.
+    - In check mode, the current holder of the Leases that does the work.
   returned: success
   type: list
   elements: str

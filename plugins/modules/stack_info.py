@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: stack_info
-short_description: What a cluster's GPU stack looks like
+short_description: State of a cluster's GPU stack
 version_added: 0.1.0
 description:
   - Reads versions, served APIs, feature gates, nodes with their machines, Helm releases, DaemonSets, ClusterPolicy and
@@ -21,7 +21,7 @@ extends_documentation_fragment:
   - composable.infra.cluster.login
 attributes:
   check_mode:
-    description: Can run in check mode; the module only reads.
+    description: Can run in check mode, because the module only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, the module only reads.
@@ -38,14 +38,15 @@ EXAMPLES = r"""
     kubeconfig: /etc/kubernetes/admin.conf
   register: found
 
-- name: Show which claims hold devices
+- name: Show which claims have devices
   ansible.builtin.debug:
     msg: "{{ found.stack.claims | map(attribute='name') }}"
 """
 
 RETURN = r"""
 stack:
-  description: What was found. Lists are sorted. A list of a kind that the cluster does not serve is empty.
+  description: The state of the stack. Lists are sorted. A list of a kind that the cluster does not
+    serve is empty.
   returned: success
   type: dict
   contains:
@@ -101,7 +102,7 @@ stack:
           description: Configuration of the device plugin, by the node's label.
           type: str
         mig:
-          description: MIG configuration that is wanted, by the node's label.
+          description: Requested MIG configuration, by the node's label.
           type: str
         mig_state:
           description: State of the MIG configuration, by the node's label.
@@ -178,7 +179,7 @@ stack:
               type: str
       returned: always
     problems:
-      description: What could not be read.
+      description: Parts that could not be read.
       type: list
       elements: str
       returned: always

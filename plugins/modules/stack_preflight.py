@@ -22,7 +22,8 @@ extends_documentation_fragment:
   - composable.infra.stack
 options:
   plan:
-    description: What the roles will do, with the keys that C(preflight_plan) of the role C(preflight) has.
+    description: Plan of the roles, with the keys that C(preflight_plan) of the role C(preflight)
+      has.
     type: dict
     required: true
 seealso:
@@ -43,13 +44,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: What was found, what stops first.
+  description: The findings, blocking findings first.
   returned: success
   type: list
   elements: dict
   contains:
     check:
-      description: What was looked at.
+      description: The subject of the check.
       type: str
       returned: always
       sample: nodes
@@ -59,12 +60,12 @@ findings:
       returned: always
       sample: stop
     found:
-      description: What was found, in a sentence.
+      description: The finding, in a sentence.
       type: str
       returned: always
       sample: "node node-0 has no machine on the fabric"
     change:
-      description: What to do about it. Empty for V(ok).
+      description: The advised change. Empty for V(ok).
       type: str
       returned: always
       sample: Set spec.providerID of the node

@@ -21,11 +21,11 @@ extends_documentation_fragment:
   - composable.infra.stack
 options:
   plan:
-    description: What was to be installed, with the keys that C(verify_plan) of the role C(verify) has.
+    description: Expected installation, with the keys that C(verify_plan) of the role C(verify) has.
     type: dict
     required: true
   wait:
-    description: Whether to look again until nothing is wrong any more.
+    description: Whether to check again until there is no problem.
     type: bool
     default: false
   wait_timeout:
@@ -33,7 +33,7 @@ options:
     type: float
     default: 300.0
   wait_sleep:
-    description: Seconds between two looks.
+    description: Seconds between two checks.
     type: float
     default: 5.0
 seealso:
@@ -55,13 +55,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: What was found, what stops first.
+  description: The findings, blocking findings first.
   returned: success
   type: list
   elements: dict
   contains:
     check:
-      description: What was looked at.
+      description: The subject of the check.
       type: str
       returned: always
       sample: device classes
@@ -71,12 +71,12 @@ findings:
       returned: always
       sample: stop
     found:
-      description: What was found, in a sentence.
+      description: The finding, in a sentence.
       type: str
       returned: always
       sample: "there is no DeviceClass gpu.nvidia.com"
     change:
-      description: What to do about it. Empty for V(ok).
+      description: The advised change. Empty for V(ok).
       type: str
       returned: always
       sample: Run the role nvidia_dra_driver

@@ -55,7 +55,7 @@ options:
     default: composable-infra
 attributes:
   check_mode:
-    description: Can run in check mode; the module only reads.
+    description: Can run in check mode, because the module only reads.
     support: full
   diff_mode:
     description: There is nothing to compare, the module only reads.

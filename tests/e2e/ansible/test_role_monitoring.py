@@ -116,7 +116,7 @@ def test_a_namespace_of_others_stays(lab: Lab, whole: Played, run: Run) -> None:
     assert lab.api.get(space)["metadata"]["labels"] == {"team": "training", "kubernetes.io/metadata.name": "theirs"}
     gone = well(run(monitoring_namespace="theirs", monitoring_state="absent"))
     told = gone.result("Remove the namespace when nothing of others is in it")
-    assert "somebody else has made it" in told["msg"]
+    assert "another user created it" in told["msg"]
     assert before <= set(stored(lab))
     assert not lab.api.exists(f"{space}/configmaps/composable-infra-dashboard")
     lab.api.request("DELETE", space)

@@ -172,8 +172,8 @@ def test_waiting_in_vain_says_how_far_it_came(run_module: RunModule, api: FakeAp
     ({"model": None}, "state is present but all of the following are missing: model"),
     ({"size": -1}, "size: -1 is not allowed; it must be 0 or more"),
     ({"allocation_policy": "differentnode"}, "allocation_policy: 'differentnode' is not allowed; with node only"),
-    ({"labels": {"cost-centre": 7}}, "labels.cost-centre: 7 is not allowed; it must be a text, or null; quote it"),
-    ({"annotations": {"a": True}}, "annotations.a: True is not allowed; it must be a text"),
+    ({"labels": {"cost-centre": 7}}, "labels.cost-centre: 7 is not allowed; it must be a string in quotes, or null"),
+    ({"annotations": {"a": True}}, "annotations.a: True is not allowed; it must be a string in quotes"),
     ({"kind": "tape"}, "value of kind must be one of: gpu, cxlmemory, got: tape"),
 ])
 def test_bad_requests(run_module: RunModule, api: FakeApi, args: dict[str, t.Any], said: str) -> None:

@@ -92,8 +92,8 @@ def test_one_of_others_is_used_and_never_ours(run_module: RunModule, api: FakeAp
     assert run(run_module)["changed"] is False
     found = absent(run_module)
     assert (found["changed"], found["left"], found["failed"]) == (False, [], False)
-    assert found["msg"] == ("namespace gpu stays: it has no label app.kubernetes.io/managed-by=composable.infra, "
-                            "so somebody else has made it")
+    assert found["msg"] == ("namespace gpu stays: it has no label "
+                            "app.kubernetes.io/managed-by=composable.infra, so another user created it")
     assert found["namespace"]["metadata"]["labels"] == {"team": "training"}
     assert api.writes() == []
 
@@ -128,7 +128,7 @@ def test_it_stays_while_something_of_others_is_in_it(run_module: RunModule, api:
     put(api, DAEMON_SETS, "exporter", annotations={"meta.helm.sh/release-name": "another"})
     found = absent(run_module, check, own_objects=[{"kind": "ConfigMap", "name": "ours"}], own_releases=["nfd"])
     assert (found["changed"], found["left"]) == (False, ["ConfigMap settings", "DaemonSet exporter", "Secret pull"])
-    assert found["msg"] == "namespace gpu stays: it still holds ConfigMap settings, DaemonSet exporter, Secret pull"
+    assert found["msg"] == "namespace gpu stays: it still has ConfigMap settings, DaemonSet exporter, Secret pull"
     assert (api.writes(), names(api)) == ([], ["gpu"])
 
 

@@ -27,8 +27,9 @@ description:
   - Also emits an event at the start, when devices were released and their hold time is over, while claims continue to
     wait, and at a regular interval. So a lost event costs time and nothing else.
   - Lists 100 claims and pods in an event at most. The number of the others is in C(more).
-  - Pods that the scheduling gate C(composable.infra/devices) holds count as waiting too. While the source runs it
-    renews the GateLease C(composable-infra-gates), so that the admission policy gates new pods.
+  - Pods with the scheduling gate C(composable.infra/devices) count as waiting, too. While the
+    source runs it renews the GateLease C(composable-infra-gates), so that the admission policy
+    gates new pods.
   - Resumes a watch that was interrupted, lists again when the API server no longer has the version to resume from
     (410), and never returns.
   - Connects to the API server as the modules do, with the options of M(composable.infra.claim_condition).
@@ -47,13 +48,15 @@ options:
     type: float
     default: 0.05
   gather:
-    description: Most seconds that a claim waits for its event while further claims come.
+    description: Longest time in seconds that a claim waits for its event while more claims are
+      created.
     type: float
     default: 1
   interval:
     description:
-      - Least number of seconds between two events. Claims that come meanwhile share one.
-      - Where an event starts a job, set it to about as long as a job takes.
+      - Minimum number of seconds between two events. Claims that are created meanwhile share an
+        event.
+      - If an event starts a job, set it to about the duration of a job.
     type: float
     default: 1
   retry:
@@ -72,13 +75,13 @@ options:
     default: 600
   served_within:
     description:
-      - Seconds after the first event about a held pod in which a pass has to choose a node for it or let it go.
-        Otherwise no new pods are gated until that has happened.
+      - Seconds after the first event about a gated pod in which a pass must choose a node for the
+        pod or release it. After that time, new pods are not gated until a pass has done so.
       - Set it to 86400 where the configuration has C(unserved=wait).
     type: float
     default: 180
   gates:
-    description: Whether events are emitted for pods that the scheduling gate holds, and new pods are gated.
+    description: Whether events are emitted for gated pods, and new pods are gated.
     type: bool
     default: true
   lease_namespace:
@@ -286,7 +289,7 @@ class Watcher:
             longest = time.monotonic() - min(self._unserved.values(), default=float("inf"))
         if longest <= self._times["served_within"]:
             return ""
-        return f"no pass has served a pod that was told of {longest:.0f} s ago"
+        return f"no pass has served a pod that was reported {longest:.0f} s ago"
 
     def next_time(self) -> float:
         """Return when, by the monotonic clock, an event is due without a change."""

@@ -25,9 +25,9 @@ DOCUMENTATION = r"""
 ---
 short_description: Watch pods that find no node, and nodes that are not needed
 description:
-  - Watches pods that the scheduler could place nowhere and that ask for devices, by a ResourceClaim or by an extended
-    resource that a DeviceClass serves. Emits an event C(unschedulable) for those that have waited for a while. Pods
-    that a gate holds or that have a nominated node do not count.
+  - Watches pods that request devices with a ResourceClaim or an extended resource of a DeviceClass
+    and that the scheduler could not place. Emits an event C(unschedulable) for pods that have
+    waited for a while. Pods with a gate or a nominated node do not count.
   - Watches nodes with the soft taint C(DeletionCandidateOfClusterAutoscaler) of Cluster Autoscaler. Emits an event
     C(node_unneeded) for those that have had it for a while, the one that had it first at the beginning. A node that
     Cluster Autoscaler deletes itself does not count.
@@ -35,8 +35,8 @@ description:
     and without taints that pass. ResourceClaims of a pod are not judged.
   - Reports a pod again O(retry) seconds after its own last event, and O(max_tries) times at most. Events
     C(unschedulable) are O(interval) seconds apart or more.
-  - Emits no further event C(node_unneeded) until the first node of the last one is gone or needed, or O(retry) is over.
-    Then the nodes that have been first less often come first.
+  - Emits no further event C(node_unneeded) until the first node of the last one is gone or needed,
+    or O(retry) is over. The nodes that have been first less often are first in the next event.
   - Lists 100 pods or nodes in an event at most.
   - Reads only. Never returns.
   - Connects to the API server as the modules do, with the options of M(composable.infra.claim_condition).
@@ -58,7 +58,8 @@ options:
     default: 300
   retry:
     description:
-      - Seconds after which a pod or a node is reported again. It should be longer than a node takes to come.
+      - Seconds after which a pod or a node is reported again. It should be longer than the time to
+        add a node.
     type: float
     default: 1800
   interval:

@@ -141,5 +141,3 @@ class UsageKeeper:
     def _say(self, problem: str) -> None:
         self.problem = problem
         self._told(problem)
-
-

@@ -135,8 +135,8 @@ class Executor:
         raw = self._state.resources.get(action.resource) or {}
         status = raw.get("status") or {}
         found = adapters.serial(raw) if raw and not status.get("device_id") else ""
-        self._writer.resources.set_status(action.resource, state=action.state, error=action.error,
-                                     **({"device_id": found} if found else {}))
+        serial = {"device_id": found} if found else {}
+        self._writer.resources.set_status(action.resource, state=action.state, error=action.error, **serial)
         if action.error and action.error != status.get("error"):
             self._reporter.tell(action.resource, "DeviceTrouble", action.error, type_="Warning")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...planning.scheduling.snapshot import Placement
 from ..bookings.node_check import unsuitable
-from ..state.cluster_state import ClusterState
+from ..state.cluster_state import ClusterState, Json
 
 
 def lost(state: ClusterState, placement: Placement) -> str:
@@ -31,21 +31,14 @@ def lost(state: ClusterState, placement: Placement) -> str:
     return ""
 
 
-def _name(resource: dict[str, object]) -> str:
-    status = resource.get("status")
-    return str((status if isinstance(status, dict) else {}).get("device_id") or "")
+def _name(resource: Json) -> str:
+    return str((resource.get("status") or {}).get("device_id") or "")
 
 
-def _taint(state: ClusterState, resource: dict[str, object]) -> str:
+def _taint(state: ClusterState, resource: Json) -> str:
     """Return the taint by which the DRA driver withholds the device from new claims, or an empty
     string.
     """
     keys = {*state.sight(resource).keys}
-    sick = state.sick_devices(str(_spec(resource)["target_node"]))
+    sick = state.sick_devices(resource["spec"]["target_node"])
     return next((taint for key, taint in sick if key in keys), "")
-
-
-def _spec(resource: dict[str, object]) -> dict[str, object]:
-    spec = resource["spec"]
-    assert isinstance(spec, dict)
-    return spec

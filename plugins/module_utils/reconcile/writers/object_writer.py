@@ -102,4 +102,3 @@ class ObjectWriter:
 def as_read(raw: Json) -> Json:
     """Return metadata for a patch that fails if the object has changed since it was read."""
     return {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
-

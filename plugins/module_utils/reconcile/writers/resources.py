@@ -262,4 +262,3 @@ class ResourceWriter(ObjectWriter):
 
 def _of_node(raw: Json) -> dict[str, str]:
     return {cohdi.TARGET_NODE: cohdi.node_label(raw["spec"]["target_node"])}
-

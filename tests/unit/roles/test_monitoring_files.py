@@ -12,6 +12,9 @@ import typing as t
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.controller.ui.insight.device_states import FREE
+from ansible_collections.composable.infra.controller.ui.insight.metrics import ATTACHES, COUNTERS, IDLE, USED
+from ansible_collections.composable.infra.controller.ui.rows import STATES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.roles.alert_rules import ROLE, rules
@@ -19,6 +22,8 @@ from ansible_collections.composable.infra.tools.metrics_page import PAGE, names,
 
 DASHBOARD = json.loads((ROLE / "files" / "dashboard.json").read_text(encoding="utf-8"))
 METRIC = re.compile(rf"{PREFIX}[a-z_]+")
+VARIABLES = {f"${variable['name']}" for variable in DASHBOARD["templating"]["list"]}
+WORDS = (ROOT / "controller" / "ui" / "static" / "format.js").read_text(encoding="utf-8")
 
 
 def expressions() -> list[str]:
@@ -38,13 +43,33 @@ def test_every_metric_is_one_that_there_is() -> None:
                                   "hop_duration_seconds_bucket", "gate_pass_duration_seconds_bucket",
                                   "attaches_total", "detaches_total", "leader", "fabric_up", "fabric_free_devices",
                                   "attached_devices", "pool_devices", "pools_refused", "orphans", "queue_depth",
-                                  "watch_restarts_total", "infra_autoscaler_calls_total",
+                                  "watch_restarts_total", "devices{", "used_seconds_total", "idle_seconds_total",
+                                  "namespace_attaches_total", "infra_autoscaler_calls_total",
                                   "infra_autoscaler_decisions_total", "infra_autoscaler_failures_total",
                                   "infra_autoscaler_scale_down_total", "infra_autoscaler_requests_total",
                                   "infra_autoscaler_serve_seconds_bucket", "infra_autoscaler_target_size"])
 def test_every_metric_that_matters_is_shown(name: str) -> None:
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     assert [expression for expression in panels if PREFIX + name in expression]
+
+
+def test_states_have_the_order_and_the_words_of_the_page() -> None:
+    words = {state: f"{sign} {word}" for state, sign, word in re.findall(r'"?([\w-]+)"?: \["(.)", "([^"]+)"\]', WORDS)}
+    (order,) = re.findall(r"ORDER = \[(.*?)\]", WORDS)
+    (panel,) = [panel for panel in DASHBOARD["panels"] if panel.get("repeat") == "model"]
+    shown = [(re.findall(r'state="([^"]+)"', each["expr"]), each["legendFormat"]) for each in panel["targets"]]
+    assert shown == [([state], words[state]) for state in re.findall(r'"([\w-]+)"', order)]
+    assert {state for (state,), _words in shown} == {FREE, *STATES}
+
+
+@pytest.mark.parametrize("name", [USED, IDLE, ATTACHES])
+def test_stored_sums_are_taken_once_of_all_pods(name: str) -> None:
+    """Every pod reports the same sums, so a sum over pods would be twice what was used."""
+    asked = [expression for expression in expressions() if PREFIX + name in expression]
+    assert asked
+    assert [each for each in asked if not re.search(rf"increase\(max by \([^)]*\) \({PREFIX}{name}\{{", each)] == []
+    labels = ", ".join(COUNTERS[name].labels)
+    assert [each for each in asked if f"max by ({labels}) (" not in each] == []
 
 
 def test_brackets_of_every_query_are_closed() -> None:
@@ -102,7 +127,7 @@ def test_labels_that_a_rule_asks_for_are_labels_of_its_metric() -> None:
         (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
         for label, values in re.findall(r'(\w+)[!=~]+"([^"]*)"', selector):
             assert f"`{label}`" in row
-            assert [value for value in values.split("|") if f"`{value}`" not in row] == []
+            assert [value for value in values.split("|") if f"`{value}`" not in row and value not in VARIABLES] == []
 
 
 def test_the_page_about_metrics_is_as_the_code() -> None:

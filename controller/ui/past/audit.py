@@ -14,7 +14,8 @@ import threading
 import time
 import typing as t
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 from ansible_collections.composable.infra.controller.ui.rows import plain
 from ansible_collections.composable.infra.controller.ui.scope import Scope
@@ -58,6 +59,10 @@ class Entry:
     claims: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
     why: str = field(default="", compare=False)
+
+
+# The order of entries as a key, because a sort that compares entry by entry takes five times as long.
+_ORDER = attrgetter(*(each.name for each in fields(Entry) if each.compare))
 
 
 class Audit:
@@ -123,7 +128,7 @@ class Audit:
         known = [replace(each, why=reasons.get(each.device, "")) if each.what == RETURNED else each for each in known]
         known += [Entry(each["time"], REFUSED, claims=tuple(each["claims"]), pods=(_pod(each["about"]),),
                         why=each["message"]) for each in history if each["reason"] in _REFUSALS]
-        newest = sorted(known, reverse=True)[:self._most]
+        newest = sorted(known, key=_ORDER, reverse=True)[:self._most]
         visible = [each for each in newest if _shows(scope, each)]
         shown = [plain(each) for each in visible[:most]]
         if scope.namespace is not None:

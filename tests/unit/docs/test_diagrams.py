@@ -39,6 +39,15 @@ def test_a_picture_is_small_and_on_a_page_with_its_description(name: str) -> Non
     assert [path for path, text in PAGES.items() if shown.search(text)]
 
 
+def test_the_parts_of_the_page_have_its_headings_in_its_order() -> None:
+    """The table below the picture has the numbers and words of the picture, which are those of the page."""
+    drawn = re.findall(r">(\d+) ([^<]+)</text>", DRAWN["page-parts"])
+    table = re.findall(r"^\| (\d+) \| ([^|]+) \|", (ROOT / "docs/guides/page.md").read_text(encoding="utf-8"), re.M)
+    html = (ROOT / "controller/ui/static/index.html").read_text(encoding="utf-8")
+    shown = re.findall(r"<summary>([^<]+)", html) + re.findall(r"<h2 [^>]+>([^<]+)", html.partition("</main>")[0])
+    assert drawn == table == [(str(number), part) for number, part in enumerate(["Head", *shown], start=1)]
+
+
 def test_a_text_that_does_not_fit_is_refused() -> None:
     box = {"at": [0, 0], "text": "a text that is much longer", "size": [60, 30]}
     with pytest.raises(TooSmall, match="much longer' does not fit into 60 x 30"):

@@ -44,7 +44,7 @@ SLOW = ("test_agent_skew", "test_agreement", "test_bad_input", "test_bootstrap",
         "test_random_returns", "test_real_autoscaler", "test_renamed_node", "test_restore", "test_role_cohdi",
         "test_role_controllers", "test_role_monitoring", "test_rounds", "test_secrets", "test_shares",
         "test_ssh_playbooks", "test_ssh_real_nodes", "test_stack_objects", "test_takeover", "test_thefts",
-        "test_two_leaders", "test_vendor_plugin", "test_version_skew", "test_whatif")
+        "test_two_leaders", "test_usage_restarts", "test_vendor_plugin", "test_version_skew", "test_whatif")
 QUICK: dict[str, t.Any] = {"attach": 0.3, "detach": 0.1, "hold": 0.5, "scan_interval": 0.5}
 
 

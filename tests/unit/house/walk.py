@@ -13,8 +13,8 @@ from ansible_collections.composable.infra.tests.unit.house.files import text
 PAGE = Path("docs/contributors/code.md")
 UTILS = "plugins/module_utils/"
 ROW = re.compile(r"\d+\. `([\w/]+\.py)`")
-# The most files of each way; a gated claim's way is the other one and these.
-MOST = {"reschedule": 18, "gated": 14, "fabric_device": 12}
+# The most files of each way; a gated claim's way is the other one and these. Six are the writers of single kinds.
+MOST = {"reschedule": 23, "gated": 14, "fabric_device": 12}
 
 
 def listed(way: str) -> list[str]:

@@ -27,7 +27,7 @@ VERSION: t.Final = 1
 MOST_ROWS: t.Final = 200
 """Rows of a bucket that have a namespace and a label. Further ones are summed under OTHER."""
 OTHER: t.Final = "(other)"
-NOBODY: t.Final = ""
+NO_NAMESPACE: t.Final = ""
 """Namespace of the time in which no claim has an attached device."""
 EVER: t.Final = 0
 """Length of the bucket of all older sums."""
@@ -95,7 +95,7 @@ def _folded(place: Place, now: float) -> Place:
 
 def _bounded(place: Place, found: Rows, names: dict[tuple[int, int], int]) -> Place:
     bucket = (place.begin, place.length)
-    if place in found or place.namespace in (NOBODY, OTHER):
+    if place in found or place.namespace in (NO_NAMESPACE, OTHER):
         return place
     if names.get(bucket, 0) >= MOST_ROWS:
         return place._replace(namespace=OTHER, label="")

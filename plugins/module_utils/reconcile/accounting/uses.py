@@ -15,7 +15,7 @@ import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...planning.accounting.sums import NOBODY, Place, Sum, hours
+from ...planning.accounting.sums import NO_NAMESPACE, Place, Sum, hours
 
 Json = dict[str, t.Any]
 ANNOTATION: t.Final = "composable.infra/uses"
@@ -73,12 +73,12 @@ class Attachment:
         for use in self.uses:
             begin, end = max(use.began, began), min(use.ended or until, last)
             for hour, seconds in hours(began, min(begin, last)):
-                yield self._place(hour, NOBODY, ""), Sum(idle=seconds)
+                yield self._place(hour, NO_NAMESPACE, ""), Sum(idle=seconds)
             for hour, seconds in hours(begin, end):
                 yield self._place(hour, use.namespace, use.label), Sum(used=seconds)
             began = max(began, end)
         for hour, seconds in hours(began, last):
-            yield self._place(hour, NOBODY, ""), Sum(idle=seconds)
+            yield self._place(hour, NO_NAMESPACE, ""), Sum(idle=seconds)
 
     def _place(self, moment: float, namespace: str, label: str) -> Place:
         return Place(int(moment // 3600) * 3600, 3600, namespace, self.model, label)

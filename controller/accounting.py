@@ -13,9 +13,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.eva
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.keeper import UsageKeeper
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.ledger import Ledger
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.moments import Moments
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
-    ControllerManager,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.engine import Engine
 
 # Seconds between two readings of changed claims and devices, and between two writes of the sums.
 READ_SECONDS, KEEP_SECONDS = 1.0, 60.0
@@ -24,7 +22,7 @@ READ_SECONDS, KEEP_SECONDS = 1.0, 60.0
 class Accounting:
     """The accounting of an engine, which from now on notes claims and devices as it sees them."""
 
-    def __init__(self, engine: ControllerManager) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine, clock = engine, engine.client.server_time
         moments = Moments(engine.config.usage_label, clock)
         ledger = Ledger(engine.state, moments, clock)
@@ -32,7 +30,7 @@ class Accounting:
                                   partial(engine.watches.version, CLAIMS), partial(engine.reporter.once, "usage"),
                                   enabled=SCALER in engine.roles, clock=clock)
         engine.writer.resources.uses = self.keeper
-        engine.listeners.append(moments.object_changed)
+        engine.dispatch.listeners.append(moments.object_changed)
 
     def start(self) -> None:
         """Begin to count. The leader stores the sums."""

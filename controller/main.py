@@ -170,7 +170,7 @@ def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client)
         gate_lease.start()
     try:
         while not stop.wait(RESYNC_SECONDS):
-            engine.enqueue_all()
+            engine.dispatch.everything()
             engine.waits.keep()
     finally:
         if gate_lease:

@@ -25,9 +25,7 @@ from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
 from ansible_collections.composable.infra.controller.ui.whatif.captured import what_if_of
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
-    ControllerManager,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.engine import Engine
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
 
@@ -47,7 +45,7 @@ def add_ui_option(it: argparse.ArgumentParser) -> None:
                     help="serve a page about fabric, nodes, devices and claims at /ui/ (default: %(default)s)")
 
 
-def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
+def page(engine: Engine, access: Access, refusals: Mapping[int, str],
          leaders: Callable[[], Sequence[str]], insight: Insight | None = None) -> Ui:
     """Return the page of an engine, which from now on gets each watched change.
 
@@ -58,13 +56,13 @@ def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
     view = View(sources)
     history = partial(tuple, engine.reporter.history)
     audit = Audit(engine.state, history, engine.client.server_time)
-    engine.listeners += [view.object_changed, audit.object_changed]
-    stories = Stories(engine.state, engine.timelines, engine.waits.known)
+    engine.dispatch.listeners += [view.object_changed, audit.object_changed]
+    stories = Stories(engine.state, engine.hops.timelines, engine.waits.known)
     records = Records(engine.state, engine.client, history)
     return Ui(view, stories, access, refusals, what_if_of(engine.state, engine.config), insight, (audit, records))
 
 
-def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]], build: str,
+def process_row(engine: Engine, leaders: Callable[[], Sequence[str]], build: str,
                 docs: str = "") -> ProcessRow:
     """Return the row of the process as it is now."""
     settings = engine.config.settings

@@ -168,7 +168,7 @@ class ProcessRow:
 
     ``leader``: identities of the leading processes. ``troubles``: current problems of the watches,
     the CDI Manager and the publisher. ``concerns``: the subject of each problem, as
-    ``ControllerManager.troubles`` names it. ``hold``: seconds that an idle device stays attached.
+    ``Engine.troubles`` names it. ``hold``: seconds that an idle device stays attached.
     ``docs``: address of the documentation. ``read``: when this process last polled the CDI Manager,
     0.0 if it does not. ``old_after``: seconds after which that is old.
     """

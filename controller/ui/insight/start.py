@@ -14,12 +14,10 @@ from ansible_collections.composable.infra.plugins.module_utils.net.tls import Ba
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.report import Rates
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.keeper import UsageKeeper
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
-    ControllerManager,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.engine import Engine
 
 
-def history_of(engine: ControllerManager, metrics: PrometheusMetrics) -> History:
+def history_of(engine: Engine, metrics: PrometheusMetrics) -> History:
     """Return the history of an engine, which takes no sample yet. ``metrics``: those of the engine."""
     def attempts() -> tuple[int, int]:
         """Return the attaches that succeeded and that failed."""

@@ -104,7 +104,7 @@ class Recorded:
         """Reconcile each key that was queued until now once. Return their number."""
         keys, self.keys = list(self.keys), {}
         for key in keys:
-            self._made.reconcile(key)
+            self._made.workers.reconcile(key)
         return len(keys)
 
 
@@ -132,7 +132,7 @@ def measure(nodes: int, url: str) -> dict[str, t.Any]:
     spare_collections()
     found |= {"list_seconds": spent.seconds, "rss_mib": rss(os.getpid()), "peak_mib": peak_rss(os.getpid())}
     recorded = Recorded(made)
-    made.enqueue_all()
+    made.dispatch.everything()
     with cpu() as spent:
         found["keys"] = recorded.work()
     found["first_pass_seconds"] = spent.seconds
@@ -197,7 +197,7 @@ def _event(made: ControllerManager, recorded: Recorded, kind: ApiResource, raws:
         with cpu() as spent:
             obj = store.trimmed(raw)
             store.upsert(obj)
-            made.object_changed("MODIFIED" if old else "ADDED", kind, obj, old)
+            made.dispatch.watched("MODIFIED" if old else "ADDED", kind, obj, old)
         while old is None and made.gating._coming.lasts_until():
             time.sleep(0.005)
         with cpu() as worked:

@@ -101,8 +101,7 @@ class Fed:
         store = self.engine.state.resources
         old, new = store.get(raw["metadata"]["name"]), store.trimmed(raw)
         store.upsert(new)
-        for told in (self.engine.object_changed, *self.engine.listeners):
-            told("MODIFIED", COMPOSABLE_RESOURCES, new, old)
+        self.engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, new, old)
 
     def stop(self) -> None:
         """Stop everything that was started here."""

@@ -69,8 +69,8 @@ class Samples:
 
     def follow(self, engine: ControllerManager) -> None:
         """Know which key each worker works on."""
-        for kind, reconcile in list(engine.reconcilers.items()):
-            engine.reconcilers[kind] = self._noting(reconcile)
+        for kind, reconcile in list(engine.workers.reconcilers.items()):
+            engine.workers.reconcilers[kind] = self._noting(reconcile)
 
     def _noting(self, reconcile: t.Callable[[t.Any], t.Any]) -> t.Callable[[t.Any], t.Any]:
         def work(key: t.Any) -> t.Any:
@@ -102,7 +102,7 @@ def sampled(stage: Stage, handover: str, monkeypatch: pytest.MonkeyPatch) -> Ite
         wait_for("the engine has read everything", engine.ready)
         monkeypatch.setattr(HttpClient, "request", sampling)
         engine.work()
-        engine.enqueue_all()
+        engine.dispatch.everything()
         yield samples
     finally:
         engine.stop()

@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.controller.ui.markdown import slug
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Link, Switch
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import ABOUT
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.engine import ABOUT
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import Span, Timeline
 from ansible_collections.composable.infra.tests.browser.window import Browser
 from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving

@@ -175,7 +175,11 @@ class FakeEngine:
     def stop(self) -> None:
         self.log.append("stop")
 
-    def enqueue_all(self) -> None:
+    @property
+    def dispatch(self) -> FakeEngine:
+        return self
+
+    def everything(self) -> None:
         self.log.append("all")
 
     def stuck(self) -> str:
@@ -329,7 +333,7 @@ def test_everything_is_looked_at_from_time_to_time(controller: Callable[..., int
         if self.log.count("all") == 3:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(FakeEngine, "enqueue_all", count)
+    monkeypatch.setattr(FakeEngine, "everything", count)
     assert controller() == 0
     assert FakeEngine.made[0].log.count("all") >= 3
 

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.hostile_tenant.tenants import (
@@ -108,7 +109,7 @@ def test_way_08_makes_its_pod_unfit_once_the_devices_are_there(both: Bench) -> N
     before = both.api.one(PODS, "evil", "red")
     after = {**before, "status": {**before["status"], "conditions": REFUSED}}
     both.put(after)
-    both.gating.pod_changed("MODIFIED", after, before)
+    both.gating.pod_changed(Change("MODIFIED", PODS, after, before))
     both.reconcile(GatesKey())
     assert reserved(both) == []
     assert not any(r.hold_alive for r in node_snapshot(both.state, "node-0").resources)

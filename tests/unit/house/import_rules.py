@@ -28,9 +28,9 @@ FABRIC, RECONCILE, RUNTIME = f"{UTILS}/fabric", f"{UTILS}/reconcile", f"{UTILS}/
 KUBELET_PLUGIN, AUTOSCALER, WIRE = "controller/agent/kubelet_plugin", "controller/autoscaler", "controller/wire"
 ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE, RUNTIME})
 # The rooms of `reconcile`, each may use those before it.
-LAYERS = ("keys", "concerned", "timelines", "state", "accounting", "config", "autoscaler_config", "writers", "runtime",
-          "pool", "prewarm", "rescheduling", "bookings", "gating", "provisioning", "node", "manager", "preflight",
-          "oneshot", "whatif")
+LAYERS = ("keys", "controller", "concerned", "timelines", "state", "accounting", "config", "autoscaler_config",
+          "writers", "runtime", "pool", "prewarm", "rescheduling", "bookings", "gating", "provisioning", "node",
+          "manager", "preflight", "oneshot", "whatif")
 
 
 @dataclass(frozen=True, slots=True)

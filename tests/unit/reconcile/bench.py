@@ -10,46 +10,28 @@ import time
 import typing as t
 from collections.abc import Callable
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABLE_RESOURCES,
     ApiResource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.evaluate import NodePolicy
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.controller import GatingController
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
     FloorsKey,
-    GatesKey,
     Key,
     NodeKey,
     NodeRecordsKey,
-    NominationsKey,
-    PoolKey,
     RequestKey,
     Result,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.attach_operations import AttachOperations
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.claim_check import ClaimCheck
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor, NodeController
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.detach_operations import DetachOperations
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.planner import NodePlanner
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.request_controller import (
-    RequestController,
-)
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.controller import PoolController
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.controller import FloorsController
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.rescheduling.rescheduler import Rescheduler
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.hops import Hops
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.engine import Engine
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
-from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Threads
 from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.tests.unit.planning.builders import settings
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
@@ -83,6 +65,18 @@ class RecordingQueue(WorkQueue[Key]):
         self.later.append((key, when))
 
 
+class BenchEngine(Engine):
+    """The parts of an engine, and which nodes had an operation that ended."""
+
+    def __init__(self, *args: t.Any, **options: t.Any) -> None:
+        self.finished: list[str] = []
+        super().__init__(*args, **options)
+
+    def _operation_finished(self, node: str) -> None:
+        self.finished.append(node)
+        super()._operation_finished(node)
+
+
 class Bench:
     """Everything that a pass needs. ``put`` is what the API server has and the watches have seen.
 
@@ -95,47 +89,32 @@ class Bench:
         self.api, self.fabric = FakeApi(), FakeFabric()
         self.settings = settings(**options)
         self.state = ClusterState(self.settings, NodeHands(hands))
-        self.fence = Fence()
-        self.writer = Writer(self.api.client.guarded(self.fence.check_write), self.state)
-        self.reporter = EventReporter(self.state, None, self.settings)
-        self.threads, self.queue, self.metrics = Threads(), RecordingQueue(), RecordedMetrics()
-        self.hops = Hops(self.metrics, manager="fm")
-        self.rescheduler = Rescheduler(self.writer, self.settings.handover_timeout, self.threads)
+        self.queue, self.metrics = RecordingQueue(), RecordedMetrics()
+        self.later, self.keys = self.queue.later, self.queue.keys
         self.hands = FakeHands(self.api, self._see)
         self.api.after = self.hands if hands == "ssh" else None
-        self.finished: list[str] = []
-        self.later, self.keys = self.queue.later, self.queue.keys
-        self.operations: AttachOperations
-        self.detaches: DetachOperations
-        self.gating: GatingController
-        self.nodes: NodeController
-        self.reconcilers: dict[type, Callable[[t.Any], Result]]
+        self.engine: Engine
+        self.build()
 
     def _see(self, raw: dict[str, t.Any]) -> None:
         self.store(kind_of(raw)).upsert(raw)
 
     def build(self, roles: frozenset[str] = ROLES) -> None:
         """Put together what acts; ``roles``: for whom nodes are planned."""
-        state, writer, reporter, threads = self.state, self.writer, self.reporter, self.threads
-        self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.hops, threads,
-                                           self.PARALLEL, self.finished.append)
-        self.detaches = DetachOperations(self.operations, ClaimCheck(self.api.client, state, writer.resources.taints))
-        pools = PoolController(state, writer, reporter, enabled=True)
-        self.gating = GatingController(state, writer, pools, reporter, self.hops, self.queue, threads)
-        planner = NodePlanner(state, self.fabric, NodePolicy(self.settings, roles, 180.0), reporter)
-        executor = Executor(state, writer, self.operations, self.detaches, self.rescheduler, self.gating, reporter,
-                            threads)
-        self.nodes = NodeController(state, planner, executor, writer, reporter, self.queue)
-        self.reconcilers = {
-            NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: pools.reconcile,
-            RequestKey: RequestController(state, writer, self.queue, enabled=True).reconcile,
-            GatesKey: self.gating.reconcile, NominationsKey: self.gating.nominate,
-            FloorsKey: FloorsController(state, self.queue).reconcile}
+        config = EngineConfig(self.settings, FabricConfig(endpoint="", attach_timeout=180.0),
+                              parallel_attaches=self.PARALLEL)
+        engine = BenchEngine(self.api.client, self.fabric, config, roles=roles, events=False, metrics=self.metrics,
+                             queue=self.queue, state=self.state)
+        self.finished = engine.finished
+        self.use(engine)
 
     def reconcile(self, key: Key) -> None:
-        """Work on one key as the engine does: trouble is told, and the next turn is appointed."""
+        """Work on one key as a worker does: errors of the API server are told, and the next turn is appointed.
+
+        Any other error is a fault, and raised.
+        """
         try:
-            result = self.reconcilers[type(key)](key)
+            result = self.engine.workers.reconcilers[type(key)](key)
             self.reporter.once(str(key), "")
         except ApiError as error:
             self.reporter.once(str(key), str(error))
@@ -143,11 +122,13 @@ class Bench:
         if result.requeue_at is not None:
             self.later.append((key, result.requeue_at))
 
-    def use(self, engine: ControllerManager) -> None:
+    def use(self, engine: Engine) -> None:
         """Let this be the bench of an engine, whose watches may run or not."""
+        self.engine = engine
         self.state, self.settings, self.reporter = engine.state, engine.config.settings, engine.reporter
         self.operations, self.rescheduler, self.threads = engine.operations, engine.rescheduler, engine.threads
-        self.gating, self.reconcilers = engine.gating, engine.reconcilers
+        self.gating, self.nodes, self.detaches = engine.gating, engine.nodes, engine.detaches
+        self.writer, self.fence, self.hops, self.pools = engine.writer, engine.fence, engine.hops, engine.pools
 
     def store(self, resource: ApiResource) -> Store:
         """The store that watches a kind."""

@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NominationsKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -111,7 +112,7 @@ def bind(bench: Bench, name: str) -> None:
     raw = bench.api.one(PODS, name, "default")
     new = {**raw, "spec": {**raw["spec"], "nodeName": "node-0"}}
     bench.put(new)
-    bench.gating.pod_changed("MODIFIED", new, raw)
+    bench.gating.pod_changed(Change("MODIFIED", PODS, new, raw))
 
 
 def pool(bench: Bench) -> int:

@@ -15,8 +15,10 @@ import threading
 import time
 import typing as t
 
+from ...fabric.api import FabricSnapshot
+from ...kube.api_resources import NODES, PODS
 from ...kube.errors import ApiError, Forbidden
-from ...kube.objects import pods
+from ...kube.objects import nodes, pods
 from ...planning.actions import OpenGate, Unreserve, WaitReason
 from ...planning.device_info import GATED
 from ...planning.scheduling.parse_cache import ParseCache
@@ -26,6 +28,7 @@ from ...runtime.threads import Stopped, Threads
 from ...runtime.work_queue import WorkQueue
 from ..bookings.bookings import Bookings
 from ..bookings.consumers import booked_placements
+from ..controller import Change, Controller
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
 from ..runtime.event_reporter import EventReporter
@@ -43,7 +46,6 @@ from .reservation_ends import ReservationEnds, pools_of
 from .reservation_tracker import ReservationTracker
 from .second_judgement import SecondJudgement
 
-Json = dict[str, t.Any]
 # Pods that are created together are planned together. The first value is the delay of a plan after
 # a change, the second the longest delay after the first pod of a burst, both in seconds.
 GATHER, GATHER_MOST = 0.015, 0.06
@@ -55,15 +57,16 @@ PAUSE = 2.0
 REST = 3.0
 
 
-class GatingController:
-    """Controller of gated pods. An engine has one.
+class GatingController(Controller):
+    """Controller of gated pods. An engine has one. Does nothing by itself unless ``enabled``.
 
     ``wait_reasons`` says for each claim of a gated pod why it waits, as of the last plan.
     """
 
     def __init__(self, state: ClusterState, writer: Writer, pools: PoolController, reporter: EventReporter,
-                 hops: Hops, queue: WorkQueue[Key], threads: Threads) -> None:
-        self._state, self._writer, self._pools = state, writer, pools
+                 hops: Hops, queue: WorkQueue[Key], threads: Threads, *, enabled: bool) -> None:
+        self._state, self._writer, self._pools, self.enabled = state, writer, pools, enabled
+        self.reconcilers = {GatesKey: self.reconcile, NominationsKey: self.nominate}
         self._reporter, self._queue, self._hops = reporter, queue, hops
         self._held_pods = HeldPodsLog(state, reporter)
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
@@ -256,11 +259,39 @@ class GatingController:
         self.nominations.write()
         return Result()
 
-    def pod_changed(self, kind: str, pod: Json, old: Json | None) -> None:
+    def concerned(self, change: Change) -> tuple[Key, ...]:
+        """Plan gated pods again soon if a change may help or hurt them. Return no key.
+
+        A heartbeat of a node does neither, because it leaves the facts of the node as they are.
+        """
+        if not self.enabled:
+            return ()
+        if change.resource == PODS:
+            self.pod_changed(change)
+        elif change.resource == NODES:
+            self.node_changed(change.name)
+            if change.old is None or nodes.node_facts(change.new) != nodes.node_facts(change.old):
+                self.cluster_changed()
+        else:
+            self.cluster_changed()
+        return ()
+
+    def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> tuple[Key, ...]:
+        """Plan waiting pods again soon. Return no key."""
+        if self.enabled:
+            self.cluster_changed()
+        return ()
+
+    def all_keys(self) -> tuple[GatesKey, ...]:
+        """Return the key of all gated pods."""
+        return (GatesKey(),) if self.enabled else ()
+
+    def pod_changed(self, change: Change) -> None:
         """Handle a change of a gated pod, or of a pod with a reservation that is bound, refused or
         gone."""
+        pod, old = change.new, change.old
         reservation = self._state.reservations.get(pod["metadata"]["uid"])
-        gone = kind == "DELETED" or pods.ended(pod)
+        gone = change.gone or pods.ended(pod)
         if reservation is not None:
             self._tracker.pod_changed(reservation, pod, gone)
         elif not gone and pods.held(pod):

@@ -9,15 +9,13 @@ import dataclasses
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from ...fabric.api import FabricManager, FabricSnapshot, Machine
 from ...fabric.errors import FabricError, Unavailable
 from ...kube.objects import cohdi
-from ..keys import Key, NodeKey
 from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
-from .event_mapping import fabric_keys
 
 # Shortest pause between two polls, and longest pause after a device returned, both in seconds. A
 # poll that takes longer extends the latter.
@@ -32,12 +30,13 @@ OLD_SECONDS: t.Final = 120.0
 class FabricLooks:
     """Polls every ``interval`` seconds, or sooner if ``soon`` is set.
 
-    ``changed`` is called with the affected keys after each successful poll. ``at_work`` is how many
-    seconds the CDI Manager may work on a request.
+    ``changed`` is called after each successful poll with the inventory before, if any, and the new
+    one. ``at_work`` is how many seconds the CDI Manager may work on a request.
     """
 
     def __init__(self, fabric: FabricManager, state: ClusterState, reporter: EventReporter, interval: float,
-                 at_work: float, stopping: threading.Event, changed: Callable[[Iterable[Key]], None]) -> None:
+                 at_work: float, stopping: threading.Event,
+                 changed: Callable[[FabricSnapshot | None, FabricSnapshot], None]) -> None:
         self._fabric, self._state, self._reporter = fabric, state, reporter
         self._interval, self._at_work, self._changed = interval, at_work, changed
         self.stopping, self.soon = stopping, threading.Event()
@@ -101,7 +100,7 @@ class FabricLooks:
             new = dataclasses.replace(new, unconfirmed=OTHERS)
             self.soon.set()
         self._state.snapshot = new = _with_known(old, new)
-        self._changed([*fabric_keys(self._state, old, new), *map(NodeKey, sorted(self._state.note_departures()))])
+        self._changed(old, new)
 
     def _with_machines_at_work(self, old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
         """Keep the last known state of machines that are missing in this poll while they get a

@@ -15,12 +15,12 @@ from ...planning.prewarm import Floor
 from ..pool.controller import pool_keys
 from ..runtime.metrics import CONTROLLERS
 from ..state.cluster_state import ClusterState
-from .controller_manager import ControllerManager
+from .engine import Engine
 
 Values: t.TypeAlias = "float | t.Mapping[str, float]"
 
 
-def observed(engine: ControllerManager) -> dict[str, Values]:
+def observed(engine: Engine) -> dict[str, Values]:
     """Return a number for each metric without labels, else numbers by label value. Send no
     requests.
 

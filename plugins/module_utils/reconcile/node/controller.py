@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...fabric.api import FabricSnapshot
+from ...kube.api_resources import COMPOSABLE_RESOURCES
 from ...kube.objects import cohdi
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.ready import outdated
@@ -27,6 +29,7 @@ from ...planning.node.evaluate import OPERATOR, SCALER
 from ...planning.pool.plan import READY_CONDITION
 from ...runtime.threads import Stopped, Threads, run_all
 from ...runtime.work_queue import WorkQueue
+from ..controller import Change, Controller
 from ..gating.controller import GatingController
 from ..keys import Key, NodeKey, NodeRecordsKey, Result
 from ..rescheduling.rescheduler import Rescheduler
@@ -37,6 +40,7 @@ from ..timelines.recorder import START_SECONDS
 from ..timelines.timeline import Timeline, node_steps
 from ..writers.resources import Notes
 from ..writers.writer import Writer
+from . import concerned_nodes
 from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
 from .planner import NodePlanner
@@ -151,7 +155,7 @@ class Executor:
         self._reporter.about_device(action.resource, "Releasing", action.reason)
 
 
-class NodeController:
+class NodeController(Controller):
     """Reconciles nodes.
 
     ``wait_reasons`` says for each node why its claims wait, as of the last plan.
@@ -164,6 +168,22 @@ class NodeController:
         self._scales, self._operates = SCALER in planner.policy.roles, OPERATOR in planner.policy.roles
         self._turns: dict[tuple[str, type[act.Action]], float] = {}
         self.wait_reasons: dict[str, tuple[WaitReason, ...]] = {}
+        self.reconcilers = {NodeKey: self.reconcile, NodeRecordsKey: self.write_records}
+
+    def concerned(self, change: Change) -> Iterator[NodeKey]:
+        """Yield the nodes that a change concerns. Forget what is known of a device that is gone."""
+        if change.resource == COMPOSABLE_RESOURCES and change.gone:
+            self.forget(change.name)
+        yield from map(NodeKey, concerned_nodes.of_change(self._state, change))
+
+    def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[NodeKey]:
+        """Yield the nodes that a poll concerns, and those with a device that left a lost machine."""
+        yield from map(NodeKey, concerned_nodes.of_poll(self._state, old, new))
+        yield from map(NodeKey, sorted(self._state.note_departures()))
+
+    def all_keys(self) -> Iterator[NodeKey]:
+        """Yield all nodes that exist or that a ComposableResource names."""
+        yield from map(NodeKey, self._state.nodes.names() | {*map(str, self._state.resources.keys("node"))})
 
     def reconcile(self, key: NodeKey) -> Result:
         """Plan a node and carry out the urgent actions. ``write_records`` does the rest later.

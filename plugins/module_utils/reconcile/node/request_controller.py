@@ -8,12 +8,16 @@ The status has the form that composable-resource-operator writes.
 
 from __future__ import annotations
 
-from ...kube.objects import nodes
+from collections.abc import Iterator
+
+from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from ...kube.objects import cohdi, nodes
 from ...planning.node.allocation import SAME_NODE, Allocation, Candidate, NodelessRequest, allocate
 from ...planning.node.compose import request_status
 from ...planning.node.demand import conflict, installed
 from ...planning.node.snapshot import ComposableResource, NodeSnapshot
 from ...runtime.work_queue import WorkQueue
+from ..controller import Change, Controller
 from ..keys import Key, NodeKey, RequestKey, Result
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -24,11 +28,21 @@ from ..writers.writer import Writer
 RETRY_SECONDS = 30.0
 
 
-class RequestController:
+class RequestController(Controller):
     """Reconciles requests if this process is the operator (``enabled``)."""
 
     def __init__(self, state: ClusterState, writer: Writer, queue: WorkQueue[Key], *, enabled: bool) -> None:
         self._state, self._writer, self._queue, self._enabled = state, writer, queue, enabled
+        self.reconcilers = {RequestKey: self.reconcile}
+
+    def concerned(self, change: Change) -> Iterator[RequestKey]:
+        """Yield a request that changed, or the request that manages a ComposableResource."""
+        if change.resource == COMPOSABILITY_REQUESTS:
+            yield RequestKey(change.name)
+        elif change.resource == COMPOSABLE_RESOURCES:
+            for obj in change.versions:
+                if request := (obj["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY):
+                    yield RequestKey(request)
 
     def reconcile(self, key: RequestKey) -> Result:
         """Choose nodes if the request names none. Write state, children and error to the status.

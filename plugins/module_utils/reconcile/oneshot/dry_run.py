@@ -12,7 +12,7 @@ from ...planning import actions as act
 from ...planning.pool.plan import PoolPlan
 from ...planning.scheduling.snapshot import SchedulingPlan
 from ..gating.planner import plan_held_pods
-from ..manager.controller_manager import ControllerManager
+from ..manager.engine import Engine
 from ..pool.controller import plan as plan_pool
 from ..pool.controller import pool_keys
 from ..prewarm.floors import floor_shares
@@ -34,7 +34,7 @@ class Forecast:
         return [*pools, *(a.as_dict() for a in self.actions)]
 
 
-def forecast(engine: ControllerManager) -> Forecast:
+def forecast(engine: Engine) -> Forecast:
     """Plan all gated pods, pools and nodes of an engine that is ready.
 
     Work on a copy of the engine's state, with the planners of the controllers. Change neither the

@@ -20,7 +20,7 @@ from ...planning.node.demand import FAILED, READY, RESCHEDULE
 from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
 from ...planning.pool.plan import READY_CONDITION, unassigned
 from ...planning.settings import DeviceModel
-from ..manager.controller_manager import ControllerManager
+from ..manager.engine import Engine
 from ..pool.snapshot import pool_snapshot
 from ..state import adapters, pool_devices
 from ..state.cluster_state import Json
@@ -39,7 +39,7 @@ TICK_SECONDS = 5
 _PREEMPTION: t.Final = re.compile(r"(?: still not schedulable,)? preemption:")
 
 
-def explain(engine: ControllerManager) -> list[WaitReason]:
+def explain(engine: Engine) -> list[WaitReason]:
     """Return why every claim waits, sorted by namespace and name. ``waits_for`` is empty for a
     served claim.
 
@@ -49,12 +49,12 @@ def explain(engine: ControllerManager) -> list[WaitReason]:
     return explain_forecast(engine, forecast(engine))
 
 
-def explain_forecast(engine: ControllerManager, found: Forecast) -> list[WaitReason]:
+def explain_forecast(engine: Engine, found: Forecast) -> list[WaitReason]:
     """Return the same rows for a forecast that was already made."""
     return _explained(engine, {v.claim: v for v in found.wait_reasons})
 
 
-def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:
+def as_planned(engine: Engine) -> dict[str, WaitReason]:
     """Return why each waiting claim waits, by namespace and name, as of the last plan of a working
     engine.
 
@@ -79,7 +79,7 @@ class _Judge:
     come from the planner, otherwise from the conditions of released pods.
     """
 
-    def __init__(self, engine: ControllerManager, *, plan: bool = False) -> None:
+    def __init__(self, engine: Engine, *, plan: bool = False) -> None:
         self._state, self._plan = engine.state, plan
         self._planned: dict[str, str] | None = None
         self._refusals: Refusals | None = None
@@ -105,7 +105,7 @@ def _said(name: str, claim: Json, pod: Json) -> WaitReason:
                       parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]})
 
 
-def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
+def _explained(engine: Engine, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
     pending, judge = pending_claims(engine), _Judge(engine, plan=True)
     # Only gated pods have a decision before their claims exist.
     found = {reason.claim: reason for reason in unscheduled(engine.state)}
@@ -117,7 +117,7 @@ def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> 
     return sorted(found.values(), key=lambda v: v.claim)
 
 
-def _handover(engine: ControllerManager, claim: Json, pending: Mapping[tuple[str, str], Json]) -> str:
+def _handover(engine: Engine, claim: Json, pending: Mapping[tuple[str, str], Json]) -> str:
     """Return how the claim gets its devices, or how it would if it is not allocated.
 
     Return an empty string if the possible models have different handovers, or if no pod uses the
@@ -132,7 +132,7 @@ def _handover(engine: ControllerManager, claim: Json, pending: Mapping[tuple[str
     return "" if len(direct) > 1 else DIRECT if direct == {True} else RESCHEDULING
 
 
-def _with_node_steps(engine: ControllerManager, claim: Json, reason: WaitReason) -> WaitReason:
+def _with_node_steps(engine: Engine, claim: Json, reason: WaitReason) -> WaitReason:
     """Add the steps of the node to the evidence of a claim.
 
     They are the steps for the devices that the claim has, that are kept for it, or that will
@@ -156,7 +156,7 @@ def _node_steps(raw: Json, found: Evidence) -> Json:
     return {**told, "trouble": found.trouble.message} if found.trouble else told
 
 
-def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tuple[str, str], Json],
+def _verdict(engine: Engine, name: str, claim: Json, pending: dict[tuple[str, str], Json],
              judge: _Judge) -> WaitReason:
     created = parse_time(claim["metadata"].get("creationTimestamp"))
     if not claims.results(claim):
@@ -174,7 +174,7 @@ def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tu
     return _told(engine, name, claim)
 
 
-def _told(engine: ControllerManager, name: str, claim: Json) -> WaitReason:
+def _told(engine: Engine, name: str, claim: Json) -> WaitReason:
     """Return the reason of an allocated claim that waits for the scheduler or for a pod."""
     since, evidence = claims.allocated_at(claim), {"node": claims.node(claim)}
     phase = adapters.claim_phase(claim)
@@ -192,7 +192,7 @@ def _told(engine: ControllerManager, name: str, claim: Json) -> WaitReason:
                       since, evidence)
 
 
-def _unbound_pods(engine: ControllerManager, claim: Json) -> list[Json]:
+def _unbound_pods(engine: Engine, claim: Json) -> list[Json]:
     """Return the pods in ``status.reservedFor`` that have no node.
 
     Bound pods may be absent from the watch. An unknown pod is therefore bound or gone.
@@ -217,7 +217,7 @@ def _refused_claim(name: str, claim: Json, pod: Json, refused: str) -> WaitReaso
                       refused=refused)
 
 
-def _unallocated(engine: ControllerManager, name: str, claim: Json, pod: Json, judge: _Judge) -> WaitReason:
+def _unallocated(engine: Engine, name: str, claim: Json, pod: Json, judge: _Judge) -> WaitReason:
     """Return the reason of an unallocated claim. The planner's reason for its pod comes first."""
     wanted = _models(engine, claim, judge.refusals.models(claim, pod))
     seen = engine.state.snapshot
@@ -242,7 +242,7 @@ def _in_brackets(pod: Json) -> str:
     return f" (scheduler: {said})" if said else ""
 
 
-def _refused(engine: ControllerManager, models: set[str]) -> list[str]:
+def _refused(engine: Engine, models: set[str]) -> list[str]:
     """Return why devices of these models cannot be attached to nodes now.
 
     ComposabilityRequests have the errors that the leader met, ComposableResources those of the
@@ -264,7 +264,7 @@ def _requests(claim: Json) -> list[Json]:
     return found
 
 
-def _models(engine: ControllerManager, claim: Json, satisfying: t.Container[str] = ()) -> list[DeviceModel]:
+def _models(engine: Engine, claim: Json, satisfying: t.Container[str] = ()) -> list[DeviceModel]:
     """Return the models that satisfy the claim's selectors.
 
     If they are unknown, return the models that the selectors name, or all models if they name none.
@@ -276,7 +276,7 @@ def _models(engine: ControllerManager, claim: Json, satisfying: t.Container[str]
     return known or named or list(models)
 
 
-def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[str, t.Any]:
+def _pool(engine: Engine, model: DeviceModel, fabric: int) -> dict[str, t.Any]:
     name = model.pool(fabric)
     shown = {d["name"] for s in engine.state.slices.by("pool", name) for d in slices.devices(s)}
     held = {r["device"] for c in engine.state.claims.by("pool", name) for r in claims.binding_results(c)
@@ -291,7 +291,7 @@ def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[st
             "text": f"pool {name} has {free} free, attached: {where}"}
 
 
-def _free(engine: ControllerManager, model: DeviceModel, fabric: int, shown: int) -> int:
+def _free(engine: Engine, model: DeviceModel, fabric: int, shown: int) -> int:
     """Return the free devices of a pool. If the pool may show fewer than the fabric has, count those
     of the fabric."""
     inventory = engine.state.snapshot

@@ -15,7 +15,7 @@ from ...kube.objects import slices
 from ...planning.pool.plan import PoolPlan
 from ..config import BadConfig
 from ..keys import PoolKey
-from ..manager.controller_manager import ControllerManager
+from ..manager.engine import Engine
 from ..manager.leader_election import LeaderElection
 from ..pool import controller
 from ..pool.snapshot import pool_snapshot
@@ -23,7 +23,7 @@ from ..writers.pools import DROPPED
 from .run import NotReady, Run
 
 COMPONENT = "publisher"
-Planner = Callable[[ControllerManager, PoolKey], "PoolPlan | None"]
+Planner = Callable[[Engine, PoolKey], "PoolPlan | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class PoolRun(Run):
                            "stop it first")
         return holders
 
-    def _write(self, engine: ControllerManager, plans: Iterable[PoolPlan], must: bool) -> tuple[str, ...]:
+    def _write(self, engine: Engine, plans: Iterable[PoolPlan], must: bool) -> tuple[str, ...]:
         """Write the plans unless other processes publish. Return their names."""
         stop = threading.Event()
         leadership = LeaderElection(self.client, self.config.lease_namespace, [COMPONENT], stop.set)
@@ -125,7 +125,7 @@ class PoolRun(Run):
             leadership.leave()
 
 
-def _keys(engine: ControllerManager, names: Iterable[str]) -> dict[str, PoolKey]:
+def _keys(engine: Engine, names: Iterable[str]) -> dict[str, PoolKey]:
     """Return the keys of the pools by name. Raise BadConfig for a name that is not and should not
     be a pool."""
     settings = engine.state.settings
@@ -138,11 +138,11 @@ def _keys(engine: ControllerManager, names: Iterable[str]) -> dict[str, PoolKey]
     return {name: key for name, key in known.items() if not wanted or name in wanted}
 
 
-def _pools(engine: ControllerManager, keys: Iterable[PoolKey]) -> dict[str, PoolStatus]:
+def _pools(engine: Engine, keys: Iterable[PoolKey]) -> dict[str, PoolStatus]:
     return {pool.name: pool for key in keys if (pool := _pool(engine, key))}
 
 
-def _pool(engine: ControllerManager, key: PoolKey) -> PoolStatus | None:
+def _pool(engine: Engine, key: PoolKey) -> PoolStatus | None:
     state = engine.state
     model = state.settings.model(key.model)
     if model is None:
@@ -159,7 +159,7 @@ def _planned(pool: PoolStatus, plan: PoolPlan) -> PoolStatus:
     return dataclasses.replace(pool, devices=() if gone else tuple(sorted(plan.devices)), published=not gone)
 
 
-def _publication(engine: ControllerManager, key: PoolKey) -> PoolPlan | None:
+def _publication(engine: Engine, key: PoolKey) -> PoolPlan | None:
     """Return the plan that publishes a pool, or None. Raise NotReady if it would break a
     DeviceClass."""
     model = engine.state.settings.model(key.model)
@@ -168,7 +168,7 @@ def _publication(engine: ControllerManager, key: PoolKey) -> PoolPlan | None:
     return controller.plan(engine.state, key)
 
 
-def _withdrawal(engine: ControllerManager, key: PoolKey) -> PoolPlan | None:
+def _withdrawal(engine: Engine, key: PoolKey) -> PoolPlan | None:
     state = engine.state
     model = state.settings.model(key.model)
     if model is None or state.snapshot is None:

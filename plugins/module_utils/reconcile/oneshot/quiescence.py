@@ -12,13 +12,13 @@ import typing as t
 from ...kube.objects import claims, pods
 from ...planning.node.demand import FAILED, PREPARING, RESCHEDULE
 from ...planning.node.supply import DELETING
-from ..manager.controller_manager import ControllerManager
+from ..manager.engine import Engine
 from ..state import adapters
 
 QUIET, QUIET_WITH_PENDING_PODS, TICK = 0.3, 2.0, 0.05
 
 
-def run_until_quiet(engine: ControllerManager, timeout: float, stop: threading.Event, leading: bool = True) -> bool:
+def run_until_quiet(engine: Engine, timeout: float, stop: threading.Event, leading: bool = True) -> bool:
     """Run until nothing is in flight and no claim that is being served waits. Return False on
     timeout.
 
@@ -39,7 +39,7 @@ def run_until_quiet(engine: ControllerManager, timeout: float, stop: threading.E
     return False
 
 
-def busy_with(engine: ControllerManager) -> str:
+def busy_with(engine: Engine) -> str:
     """Return what is still in flight, or an empty string."""
     state = engine.state
     if not engine.queue.idle():
@@ -55,7 +55,7 @@ def busy_with(engine: ControllerManager) -> str:
     return in_the_cluster(engine)
 
 
-def in_the_cluster(engine: ControllerManager) -> str:
+def in_the_cluster(engine: Engine) -> str:
     """Return what is in flight by the objects of the cluster alone, or an empty string."""
     state = engine.state
     if n := sum(1 for c in state.claims.each() if _served(c)):
@@ -64,7 +64,7 @@ def in_the_cluster(engine: ControllerManager) -> str:
     return f"{leaving} devices are leaving their node" if leaving else ""
 
 
-def _leaves(engine: ControllerManager, raw: dict[str, t.Any]) -> bool:
+def _leaves(engine: Engine, raw: dict[str, t.Any]) -> bool:
     """Return whether a device is leaving.
 
     A device stays if its node cannot release it now, or if the node has no node operations.
@@ -85,7 +85,7 @@ def _served(claim: dict[str, t.Any]) -> bool:
     return phase in (RESCHEDULE, FAILED) or (phase == PREPARING and claims.reserved(claim))
 
 
-def pending_claims(engine: ControllerManager) -> dict[tuple[str, str], dict[str, t.Any]]:
+def pending_claims(engine: Engine) -> dict[tuple[str, str], dict[str, t.Any]]:
     """Return the unallocated claims of pods without a node, by (namespace, name), each with its
     pod."""
     found = {}

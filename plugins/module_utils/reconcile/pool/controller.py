@@ -7,11 +7,15 @@ other."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 
-from ...kube.objects import slices
+from ...fabric.api import FabricSnapshot
+from ...kube.api_resources import CLAIMS, DEVICE_CLASSES, SLICES
+from ...kube.objects import claims, slices
 from ...planning.pool.device_classes import refusal
 from ...planning.pool.plan import PoolPlan, PoolSnapshot, plan_pool
 from ...planning.settings import DeviceModel
+from ..controller import Change, Controller, Json
 from ..keys import PoolKey, Result
 from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
@@ -91,11 +95,39 @@ def publish(state: ClusterState, writer: Writer, key: PoolKey) -> PoolPlan | Non
         return found
 
 
-class PoolController:
+class PoolController(Controller):
     """Publishes pools if this process is the publisher (``enabled``)."""
 
     def __init__(self, state: ClusterState, writer: Writer, reporter: EventReporter, *, enabled: bool) -> None:
         self._state, self._writer, self._reporter, self.enabled = state, writer, reporter, enabled
+        self.reconcilers = {PoolKey: self.reconcile}
+
+    def concerned(self, change: Change) -> Iterator[PoolKey]:
+        """Yield the pools that a claim has devices of, or that a slice belongs to.
+
+        A DeviceClass may concern any pool.
+        """
+        if change.resource == DEVICE_CLASSES:
+            yield from pool_keys(self._state)
+        for obj in change.versions:
+            for name in _pools(change, obj):
+                if of_pool := self._state.settings.of_pool(name):
+                    yield PoolKey(of_pool[0].cdi_model_name, of_pool[1])
+
+    def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[PoolKey]:
+        """Yield the pools that do not show what they should.
+
+        Devices that were requested before a poll have left the manager's count, which may have the
+        same value as before.
+        """
+        if not self._state.pools_problem:
+            for pool in sorted(pool_keys(self._state)):
+                if (found := plan(self._state, pool)) is not None and not found.empty:
+                    yield pool
+
+    def all_keys(self) -> set[PoolKey]:
+        """Return the keys of all pools that exist or should exist."""
+        return pool_keys(self._state)
 
     def reconcile(self, key: PoolKey) -> Result:
         """Publish a pool if this process is the publisher. Raise ApiError."""
@@ -113,3 +145,10 @@ class PoolController:
             self._reporter.note("PoolPublished", found.pool,
                                 f"{len(found.devices)} devices, generation {found.generation} ({found.reason})")
         return Result()
+
+
+def _pools(change: Change, obj: Json) -> Iterable[str]:
+    """Return the names of the pools that a claim or a slice names."""
+    if change.resource == CLAIMS:
+        return [result["pool"] for result in claims.binding_results(obj)]
+    return [slices.pool(obj)] if change.resource == SLICES and not slices.node(obj) else []

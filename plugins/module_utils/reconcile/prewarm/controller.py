@@ -9,18 +9,20 @@ The minimums of idle devices are computed once in a while for all nodes, never a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, NODES, PODS, ApiResource
+from ...fabric.api import FabricSnapshot
+from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, LEASES, NODES, PODS
 from ...kube.objects import nodes, pods
 from ...runtime.work_queue import WorkQueue
+from ..controller import MODIFIED, Change, Controller
 from ..keys import GATHER_SECONDS, FloorsKey, Key, NodeKey, Result
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from .floors import floor_shares
 from .waiting_models import WaitingModels
 
 
-class FloorsController:
+class FloorsController(Controller):
     """Reconciles all minimums of idle devices together. Two passes never run at the same time.
 
     ``clock`` returns seconds of a monotonic clock.
@@ -29,6 +31,19 @@ class FloorsController:
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], clock: Callable[[], float] = time.monotonic) -> None:
         self._state, self._queue, self._waiting = state, queue, WaitingModels()
         self._clock, self._rests_until = clock, 0.0
+        self.reconcilers = {FloorsKey: self.reconcile}
+
+    def concerned(self, change: Change) -> Iterable[FloorsKey]:
+        """Return the key if a change may affect what nodes keep, and minimums are configured."""
+        return self.all_keys() if concerns_floors(change) else ()
+
+    def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterable[FloorsKey]:
+        """Return the key if minimums are configured."""
+        return self.all_keys()
+
+    def all_keys(self) -> tuple[FloorsKey, ...]:
+        """Return the key if minimums are configured."""
+        return (FloorsKey(),) if self._state.settings.floors else ()
 
     def reconcile(self, _key: FloorsKey) -> Result:
         """Compute what each node keeps, and queue the nodes with a change.
@@ -55,13 +70,15 @@ def _rest(began: float, ended: float) -> float:
     return ended + rest if rest > GATHER_SECONDS[FloorsKey] else 0.0
 
 
-def concerns_floors(kind: str, resource: ApiResource, obj: Json, old: Json | None) -> bool:
+def concerns_floors(change: Change) -> bool:
     """Return whether a change may affect what nodes keep.
 
-    It does if a pod begins or ends to wait, or if a node, a device or a claim changes.
+    It does if a pod begins or ends to wait, or if a node, its agent, a device or a claim changes.
     """
-    if resource == PODS:
-        return pods.wants_devices(obj) and (kind != "MODIFIED" or pods.bound(obj) != pods.bound(old or obj))
-    if resource == NODES:
+    obj, old = change.new, change.old
+    if change.resource == PODS:
+        moved = change.type != MODIFIED or pods.bound(obj) != pods.bound(old or obj)
+        return pods.wants_devices(obj) and moved
+    if change.resource == NODES:
         return old is None or (nodes.ready(obj), nodes.node_facts(obj)) != (nodes.ready(old), nodes.node_facts(old))
-    return resource in (CLAIMS, COMPOSABLE_RESOURCES)
+    return change.resource in (CLAIMS, COMPOSABLE_RESOURCES, LEASES)

@@ -23,7 +23,6 @@ from ...kube.api_resources import (
     PODS,
     PROVISIONING_REQUESTS,
     SLICES,
-    ApiResource,
 )
 from ...kube.errors import Conflict, NotFound
 from ...kube.objects import pods
@@ -41,6 +40,7 @@ from ...kube.times import format_time
 from ...planning.scheduling.snapshot import Placement
 from ..bookings.bookings import BOOKED, DONE, WAITING, Booking
 from ..bookings.expected_pods import ExpectedPod, NotSupported, expected_pods, group_key
+from ..controller import Change, Controller
 from ..gating.controller import GatingController
 from ..gating.gate_opener import namespace_labels
 from ..keys import ProvisioningKey, Result
@@ -63,13 +63,14 @@ TEMPLATE_SECONDS, TEMPLATE_RETRY = 30.0, 2.0
 MOST_FAILURES = 8
 
 
-class ProvisioningController:
+class ProvisioningController(Controller):
     """Controller of ProvisioningRequests. An engine has one. Does nothing unless ``enabled``."""
 
     def __init__(self, state: ClusterState, writer: Writer, gating: GatingController, reporter: EventReporter,
                  metrics: Metrics, *, enabled: bool) -> None:
         self._state, self._client, self._gating, self._bookings = state, writer.client, gating, gating.bookings
         self._reporter, self._metrics, self.enabled = reporter, metrics, enabled
+        self.reconcilers = {ProvisioningKey: self.reconcile}
 
     def all_keys(self) -> set[ProvisioningKey]:
         """Return the keys of all requests that are watched or booked."""
@@ -78,16 +79,16 @@ class ProvisioningController:
         watched = {_key(raw) for raw in self._state.provisioning.list() if requests_of.is_ours(raw)}
         return watched | {*self._bookings.keys()}
 
-    def concerned(self, resource: ApiResource, obj: Json) -> list[ProvisioningKey]:
+    def concerned(self, change: Change) -> list[ProvisioningKey]:
         """Return the keys that a changed object concerns."""
         if not self.enabled:
             return []
-        if resource == PROVISIONING_REQUESTS:
-            return [_key(obj)]
-        if resource == PODS:
-            request = requests_of.consumed(obj)
+        if change.resource == PROVISIONING_REQUESTS:
+            return [_key(change.new)]
+        if change.resource == PODS:
+            request = requests_of.consumed(change.new)
             return [ProvisioningKey(*request)] if request else []
-        return self._bookings.keys() if resource in _PLACES else []
+        return self._bookings.keys() if change.resource in _PLACES else []
 
     def restore(self) -> None:
         """Reserve again what requests have booked, before any device may be returned.

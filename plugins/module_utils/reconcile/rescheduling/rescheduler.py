@@ -17,11 +17,14 @@ import threading
 import time
 from dataclasses import dataclass
 
+from ...kube.api_resources import CLAIMS, PODS
 from ...kube.errors import ApiError
 from ...kube.objects import claims, pods
+from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import PodRef
 from ...runtime.threads import Threads
-from ..state.cluster_state import Json
+from ..controller import Change, Json
+from ..state import adapters
 from ..writers.writer import Writer
 
 THREADS = 8
@@ -50,17 +53,28 @@ class Rescheduler:
             self._nominations[pod.uid] = _Nomination(pod, node, claim, time.monotonic() + self._timeout)
         self.renew(pod.uid)
 
-    def pod_changed(self, kind: str, pod: Json) -> None:
+    def observe(self, change: Change) -> None:
+        """Help the pods and claims that are on their way, as their changes come."""
+        if change.resource == PODS:
+            self.pod_changed(change)
+        elif change.resource == CLAIMS and not change.gone and change.old and claims.binding_results(change.old):
+            if not claims.results(change.new):
+                self.deallocated(change.new)
+            elif not claims.reserved(change.new) and adapters.claim_phase(change.new) == RESCHEDULE:
+                self.given_up(change.new)
+
+    def pod_changed(self, change: Change) -> None:
         """Handle a watched pod that lost its nomination, was bound or was deleted.
 
         A bound pod leaves the watch, unless pods are gated.
         """
+        pod = change.new
         uid = pod["metadata"]["uid"]
         with self._lock:
             nomination = self._nominations.get(uid)
             if nomination is None:
                 return
-            if kind == "DELETED" or pods.bound(pod):
+            if change.gone or pods.bound(pod):
                 del self._nominations[uid]
                 return
         if (pod.get("status") or {}).get("nominatedNodeName") != nomination.node:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...planning import actions as act
 from ...planning.node.snapshot import PodRef
-from ..manager.controller_manager import ControllerManager
+from ..manager.engine import Engine
 from ..oneshot.dry_run import Forecast, forecast
 from ..oneshot.explain import explain_forecast
 from ..state.cluster_state import ClusterState
@@ -71,7 +71,7 @@ def answer(capture: Capture) -> Answer:
                   dict(sorted(capture.fabric.free.items())), tuple(engine.problems()))
 
 
-def _claims(engine: ControllerManager, found: Forecast) -> dict[str, ClaimAnswer]:
+def _claims(engine: Engine, found: Forecast) -> dict[str, ClaimAnswer]:
     waits = {reason.claim: reason for reason in (*found.wait_reasons, *explain_forecast(engine, found))}
     answers = {name: _waiting(reason) for name, reason in waits.items()}
     for action in found.actions:

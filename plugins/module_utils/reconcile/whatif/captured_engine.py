@@ -15,7 +15,7 @@ from ...fabric.errors import Missing
 from ...kube.client.verbs import Client
 from ...planning.settings import Settings
 from ..config import EngineConfig
-from ..manager.controller_manager import ControllerManager
+from ..manager.engine import Engine
 from ..state.cluster_state import ClusterState
 from .capture import Capture
 
@@ -56,14 +56,14 @@ class _CapturedFabric:
         return found
 
 
-def engine_of(capture: Capture) -> ControllerManager:
+def engine_of(capture: Capture) -> Engine:
     """Return an engine that knows only the capture, at its moment. It neither watches nor works.
 
     Raise BadSetting for settings that cannot be used.
     """
     config = EngineConfig(Settings.from_dict(capture.settings), FabricConfig(
         endpoint="", manager=capture.manager, attach_timeout=capture.attach_timeout), node_hands=capture.node_hands)
-    engine = ControllerManager(t.cast(Client, _NoCluster()), t.cast(FabricManager, _CapturedFabric(capture.fabric)),
+    engine = Engine(t.cast(Client, _NoCluster()), t.cast(FabricManager, _CapturedFabric(capture.fabric)),
                                config, events=False)
     _fill(engine.state, capture)
     return engine

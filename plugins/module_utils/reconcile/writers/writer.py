@@ -5,17 +5,27 @@
 
 from __future__ import annotations
 
-from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES
 from ...kube.client.verbs import Client
 from ...kube.watch.keys import key_of
+from ...planning.actions import LabelNode
 from ..state.cluster_state import ClusterState
 from .claims import ClaimWriter
-from .nodes import NodeWriter
-from .object_writer import Outlet
+from .object_writer import ObjectWriter, Outlet
 from .pods import PodWriter
 from .pools import PoolWriter
 from .requests import RequestWriter
 from .resources import ResourceWriter
+
+
+class NodeWriter(ObjectWriter):
+    """Writes labels of Nodes."""
+
+    def label(self, action: LabelNode) -> None:
+        """Set and remove node labels."""
+        patch = {"metadata": {"labels": dict(action.labels)}}
+        self.state.nodes.upsert(self.client.merge_patch(NODES, action.node, patch))
+        self.outlet.changes += 1
 
 
 class Writer:

@@ -14,6 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.gate_opener import GateOpener
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
@@ -34,7 +35,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import 
 
 def test_burst_of_pods_is_planned_at_its_end(held: Bench) -> None:
     ask(held)
-    held.gating.pod_changed("ADDED", pod("train"), None)
+    held.gating.pod_changed(Change("ADDED", PODS, pod("train"), None))
     held.reconcile(GatesKey())
     assert (reserved(held), [key for key, _when in held.later]) == ([], [GatesKey(), GatesKey()])
     held.wait(lambda: time.time() > held.later[-1][1], "the end of the burst")

@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import SchedulingPlan
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import controller, reservation_tracker
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
@@ -64,7 +65,7 @@ def opened(held: Bench) -> Callable[..., None]:
         spec = {**raw["spec"], "nodeName": node} if node else raw["spec"]
         new = {**raw, "spec": spec, "status": {**raw["status"], **status}}
         held.put(new)
-        held.gating.pod_changed(kind, new, raw)
+        held.gating.pod_changed(Change(kind, PODS, new, raw))
 
     return see
 
@@ -155,12 +156,12 @@ def test_gate_removed_by_somebody_else_ends_the_booking(held: Bench) -> None:
     ask(held)
     held.reconcile(GatesKey())
     raw = held.api.one(PODS, "train", "default")
-    held.gating.pod_changed("MODIFIED", {**raw, "spec": {**raw["spec"], "schedulingGates": None}}, raw)
+    held.gating.pod_changed(Change("MODIFIED", PODS, {**raw, "spec": {**raw["spec"], "schedulingGates": None}}, raw))
     assert reserved(held) == []
 
 
 def test_new_held_pod_is_planned_soon(held: Bench) -> None:
-    held.gating.pod_changed("ADDED", pod("train"), None)
+    held.gating.pod_changed(Change("ADDED", PODS, pod("train"), None))
     assert [key for key, _when in held.later] == [GatesKey()]
 
 

@@ -371,7 +371,7 @@ class TestDeviceOnItsWayBack:
 def test_engine_notes_a_device_that_came_back(quiet: tuple[ControllerManager, Bench]) -> None:
     engine, bench = quiet
     raw = objects.resource("gpu-a", device="", asked=60, state="Deleting")
-    engine.object_changed("DELETED", COMPOSABLE_RESOURCES, raw, None)
+    engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, raw, None)
     assert engine.state.snapshot is not None
     assert dict(returning(engine.state, engine.state.snapshot)) == {("A100 40G", 1): 1}
     bench.look()

@@ -22,7 +22,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import wait_reason_result
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.pods import PodWriter
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
@@ -194,8 +193,7 @@ def test_policy_of_an_older_version_keeps_no_release_back(served: Quiet, monkeyp
 def test_release_is_an_event_on_pod_and_claim(held: Bench) -> None:
     """A claim that another pod has its devices by gets none."""
     events = Events()
-    held.reporter = EventReporter(held.state, t.cast(Recorder, events), held.settings)
-    held.build()
+    held.reporter._recorder = t.cast(Recorder, events)
     shared = held_pods.allocated("shared", "gpu-0")
     both = held_pods.pod("both")
     both["spec"]["resourceClaims"] = [{"name": name, "resourceClaimName": name} for name in ("train", "shared")]

@@ -28,7 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import keys
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
-    controller_manager as engine_module,
+    engine as engine_module,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import fabric_looks
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (

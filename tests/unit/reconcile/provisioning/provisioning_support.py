@@ -16,9 +16,6 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import provisioning_requests
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, ProvisioningKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.provisioning.controller import (
-    ProvisioningController,
-)
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
@@ -28,9 +25,7 @@ KEY = ProvisioningKey("default", "train")
 
 def serve_requests(bench: Bench) -> None:
     """Let the bench serve ProvisioningRequests."""
-    controller = ProvisioningController(bench.state, bench.writer, bench.gating, bench.reporter, bench.metrics,
-                                        enabled=True)
-    bench.reconcilers[ProvisioningKey] = controller.reconcile
+    bench.engine.provisioning.enabled = True
 
 
 def claim_template(count: int = 1, name: str = "gpu") -> Json:

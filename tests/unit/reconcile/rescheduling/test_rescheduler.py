@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.rescheduling.rescheduler import Rescheduler
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
 from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Threads
@@ -86,7 +88,7 @@ def rescheduler(writer: FakeWriter, threads: Threads) -> Rescheduler:
 
 def seen(rescheduler: Rescheduler, kind: str = "MODIFIED", **status: str) -> None:
     """The watch shows the pod."""
-    rescheduler.pod_changed(kind, objects.pod("train", **status))
+    rescheduler.pod_changed(Change(kind, PODS, objects.pod("train", **status)))
 
 
 def test_pod_is_nominated_at_once(rescheduler: Rescheduler, writer: FakeWriter) -> None:
@@ -152,7 +154,8 @@ def test_bound_pod_is_nominated_no_more(
     rescheduler: Rescheduler, writer: FakeWriter, threads: Threads, bound: tuple[str, str]
 ) -> None:
     rescheduler.nominate(POD, "node-0", "uid-train")
-    rescheduler.pod_changed(bound[0], {"metadata": {"uid": "pod-train"}, "spec": {"nodeName": bound[1]}})
+    pod = {"metadata": {"uid": "pod-train"}, "spec": {"nodeName": bound[1]}}
+    rescheduler.pod_changed(Change(bound[0], PODS, pod))
     assert rescheduler.under_way() == 0
     seen(rescheduler)
     threads.cancel()

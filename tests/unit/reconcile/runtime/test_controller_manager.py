@@ -35,7 +35,11 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey, PoolKey, Result
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import controller_manager as module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import fabric_looks
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
+    fabric_looks,
+    read_ahead,
+    workers,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
@@ -53,6 +57,8 @@ def live(config: EngineConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
     """An engine that watches and is ready, and its bench; what is put there comes by the watches."""
     monkeypatch.setattr(fabric_looks, "SHORTEST_LOOK", 0.01)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(workers, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(read_ahead, "READY_SECONDS", 0.01)
     monkeypatch.setattr(controller, "RETRY_SECONDS", 0.01)
     made = Bench()
     made.api.put(NODES, objects.node())
@@ -103,14 +109,14 @@ def test_what_was_there_before_the_start_is_served(live: Live) -> None:
     bench.wait(lambda: engine.state.claims.get("train", "default"), "the watch")
     assert bench.fabric.attaches == []
     engine.work()
-    engine.enqueue_all()
+    engine.dispatch.everything()
     bench.wait(lambda: attached(bench), "the attach")
 
 
 def test_pools_are_published(live: Live) -> None:
     engine, bench = live
     engine.work()
-    engine.enqueue_all()
+    engine.dispatch.everything()
     bench.wait(lambda: len(bench.api.of(SLICES)) == 3, "three pools")
 
 
@@ -134,7 +140,7 @@ def test_manager_that_is_away_and_comes_back(live: Live) -> None:
 
 def test_worker_survives_a_reconcile_that_fails(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, bench = live
-    reconcile, failed = engine.reconcilers[NodeKey], threading.Event()
+    reconcile, failed = engine.workers.reconcilers[NodeKey], threading.Event()
 
     def fail_once(key: NodeKey) -> Result:
         if not failed.is_set():
@@ -142,7 +148,7 @@ def test_worker_survives_a_reconcile_that_fails(live: Live, monkeypatch: pytest.
             raise ZeroDivisionError("surprise")
         return reconcile(key)
 
-    monkeypatch.setitem(engine.reconcilers, NodeKey, fail_once)
+    monkeypatch.setitem(engine.workers.reconcilers, NodeKey, fail_once)
     engine.work()
     engine.queue.add(NodeKey("elsewhere"))
     bench.wait(lambda: any("surprise" in m for m in bench.told("Trouble")), "the trouble")
@@ -189,7 +195,7 @@ def test_stop_does_not_wait_for_the_manager_and_the_next_engine_adopts(live: Liv
         second.watch()
         bench.wait(second.ready, "readiness")
         second.work()
-        second.enqueue_all()
+        second.dispatch.everything()
         bench.wait(lambda: attached(bench), "the adoption")
         assert len(bench.fabric.attaches) == 1
     finally:
@@ -278,7 +284,7 @@ def test_operator_alone_marks_no_claim(config: EngineConfig) -> None:
 def test_everything_is_looked_at_once_more(quiet: Live) -> None:
     engine, bench = quiet
     bench.put(objects.node("node-1"))
-    engine.enqueue_all()
+    engine.dispatch.everything()
     found = set()
     while not engine.queue.idle():
         key = engine.queue.get()
@@ -293,7 +299,7 @@ def test_claim_that_goes_elsewhere_frees_what_was_held_for_it(quiet: Live) -> No
     bench.put(objects.resource("r"))
     engine.state.holds.keep("r", "uid-train")
     claim = objects.claim("train", objects.local_result("gpu-7", "node-1"), node="node-1")
-    engine.object_changed("MODIFIED", CLAIMS, claim, objects.claim("train"))
+    engine.dispatch.watched("MODIFIED", CLAIMS, claim, objects.claim("train"))
     keys = {engine.queue.get(), engine.queue.get()}
     assert keys == {NodeKey("node-0"), NodeKey("node-1")}
 
@@ -310,10 +316,10 @@ def test_direct_claim_waits_for_the_scheduler_until_its_pod_is_bound(quiet: Live
     bound = {**objects.pod(), "spec": {**objects.pod()["spec"], "nodeName": "node-0"}}
     for _twice in range(2):
         if watched == "all pods":
-            engine.object_changed("MODIFIED", PODS, bound, objects.pod())
+            engine.dispatch.watched("MODIFIED", PODS, bound, objects.pod())
         else:
-            engine.object_changed("DELETED", PODS, objects.pod(), objects.pod())
-    found = engine.timelines.of("uid-train")
+            engine.dispatch.watched("DELETED", PODS, objects.pod(), objects.pod())
+    found = engine.hops.timelines.of("uid-train")
     assert found
     assert [span.hop for span in found.spans] == ["attach", "bind"]
     assert found.spans[1].seconds >= 2.0
@@ -328,7 +334,7 @@ def test_an_event_asks_for_each_node_once(quiet: Live, monkeypatch: pytest.Monke
     asked: list[object] = []
     monkeypatch.setattr(engine.queue, "add_change", asked.append)
     monkeypatch.setattr(engine.queue, "add", asked.append)
-    engine.object_changed("MODIFIED", CLAIMS, objects.claim("train", objects.local_result()), objects.claim("train"))
+    engine.dispatch.watched("MODIFIED", CLAIMS, objects.claim("train", objects.local_result()), objects.claim("train"))
     assert asked == [NodeKey("node-0")]
 
 
@@ -337,13 +343,13 @@ def test_a_further_step_on_the_node_waits_a_moment(quiet: Live) -> None:
     before, after = (objects.resource("r", device="d", created=9, NODE=Evidence(READY, "d", steps=steps).to_json())
                      for steps in ((), (Step(PLUGIN_RESTARTED, moment(1000.0)),)))
     after["metadata"]["creationTimestamp"] = before["metadata"]["creationTimestamp"]
-    engine.object_changed("MODIFIED", COMPOSABLE_RESOURCES, after, before)
+    engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, after, before)
     assert NodeKey("node-0") not in engine.queue.ready()
     assert not engine.queue.idle()
-    engine.object_changed("DELETED", COMPOSABLE_RESOURCES, after, after)
+    engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, after, after)
     assert engine.queue.get() == NodeKey("node-0")
     engine.queue.done(NodeKey("node-0"))
-    engine.object_changed("MODIFIED", COMPOSABLE_RESOURCES, {**after, "status": {"state": "Online"}}, after)
+    engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, {**after, "status": {"state": "Online"}}, after)
     assert NodeKey("node-0") in engine.queue.ready()
 
 
@@ -353,7 +359,7 @@ def test_nothing_is_remembered_of_a_resource_that_is_gone(quiet: Live) -> None:
     bench.put(raw)
     engine.state.holds.keep("r", "uid-train")
     bench.state.resources.remove(raw)
-    engine.object_changed("DELETED", COMPOSABLE_RESOURCES, raw, raw)
+    engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, raw, raw)
     assert engine.state.holds.kept_for("uid-train") == []
 
 
@@ -363,12 +369,12 @@ def test_what_came_back_of_our_own_writes_waits_a_moment(quiet: Live) -> None:
     bench.put(raw)
     assert engine.queue.idle()
     told: list[str] = []
-    engine.listeners.append(lambda kind, resource, obj, old: told.append(kind))
-    engine._tell_echo("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
+    engine.dispatch.listeners.append(lambda kind, resource, obj, old: told.append(kind))
+    engine.dispatch.echoed("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
     assert told == ["MODIFIED"]
     assert engine.queue.ready() == []
     assert not engine.queue.idle()
-    engine._tell("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
+    engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
     assert NodeKey("node-0") in engine.queue.ready(), "what others wrote is looked at soon"
 
 
@@ -419,7 +425,7 @@ def test_a_pass_that_the_end_cut_short_is_no_trouble(quiet: Live, monkeypatch: p
         return carry_out(self, [FinishRequest("node-0", "it is over", name) for name in ("a", "b")])
 
     monkeypatch.setattr(Executor, "carry_out", ended)
-    engine.reconcile(NodeKey("node-0"))
+    engine.workers.reconcile(NodeKey("node-0"))
     assert bench.told("Trouble") == []
 
 
@@ -429,8 +435,8 @@ def test_a_key_that_the_end_cut_short_is_no_trouble(quiet: Live, monkeypatch: py
     def ended(key: GatesKey) -> Result:
         raise Stopped("the rest was not begun")
 
-    monkeypatch.setitem(engine.reconcilers, GatesKey, ended)
-    engine.reconcile(GatesKey())
+    monkeypatch.setitem(engine.workers.reconcilers, GatesKey, ended)
+    engine.workers.reconcile(GatesKey())
     assert bench.told("Trouble") == []
     assert engine.queue.idle(), "nor is it tried again"
 
@@ -440,7 +446,7 @@ class TestReadingAhead:
 
     def test_one_who_waits_to_lead_reads_and_writes_nothing(self, live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
         engine, bench = live
-        rounds = self.rounds(engine, monkeypatch)
+        rounds = self.rounds(monkeypatch)
         engine.fence.require(lambda: False)
         engine.read_ahead()
         bench.wait(lambda: rounds, "a round")
@@ -449,7 +455,7 @@ class TestReadingAhead:
 
     def test_trouble_is_told_and_the_next_round_comes(self, live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
         engine, bench = live
-        rounds = self.rounds(engine, monkeypatch)
+        rounds = self.rounds(monkeypatch)
         troubles = iter(["no such node"])
 
         def read() -> Iterator[None]:
@@ -465,7 +471,7 @@ class TestReadingAhead:
     def test_other_work_goes_on_between_the_steps(self, live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
         """A plan is made, and the gate lease may be renewed, though the round never ends."""
         engine, bench = live
-        monkeypatch.setattr(module, "READ_AHEAD_SLICE", 0.0)
+        monkeypatch.setattr(read_ahead, "SLICE_SECONDS", 0.0)
         steps = engine.gating.read_ahead()
         next(steps)
         monkeypatch.setattr(engine.gating, "read_ahead", lambda: itertools.repeat(None))
@@ -478,8 +484,8 @@ class TestReadingAhead:
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
         engine, bench = live
         calls: list[str] = []
-        monkeypatch.setattr(module, "spare_collections", lambda: calls.append("spared"))
-        ended = self.rounds(engine, monkeypatch)
+        monkeypatch.setattr(read_ahead, "spare_collections", lambda: calls.append("spared"))
+        ended = self.rounds(monkeypatch)
         engine.read_ahead()
         bench.wait(lambda: len(ended) > 2, "three rounds")
         assert calls == ["spared"]
@@ -491,15 +497,15 @@ class TestReadingAhead:
         assert "read-ahead" not in {thread.name for thread in engine.threads._threads}
         engine.stop()
 
-    def rounds(self, engine: ControllerManager, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    def rounds(self, monkeypatch: pytest.MonkeyPatch) -> list[None]:
         """Grows with each round that was ended."""
         found: list[None] = []
-        one = engine._read_round
+        one = read_ahead.ReadAhead._round
 
-        def counted() -> None:
-            one()
+        def counted(ahead: read_ahead.ReadAhead) -> None:
+            one(ahead)
             found.append(None)
 
-        monkeypatch.setattr(module, "READ_AHEAD_SECONDS", 0.01)
-        monkeypatch.setattr(engine, "_read_round", counted)
+        monkeypatch.setattr(read_ahead, "ROUND_SECONDS", 0.01)
+        monkeypatch.setattr(read_ahead.ReadAhead, "_round", counted)
         return found

@@ -49,11 +49,11 @@ def test_nothing_is_remembered_of_what_is_gone(quiet: Live, monkeypatch: pytest.
 
 def _work(engine: ControllerManager, kind: str, raw: Json) -> None:
     """The engine is told, plans, and works on what that called for."""
-    engine.object_changed(kind, kind_of(raw), raw, None if kind == "ADDED" else raw)
+    engine.dispatch.watched(kind, kind_of(raw), raw, None if kind == "ADDED" else raw)
     node_snapshot(engine.state, "node-0")
     while not engine.queue.idle():
         if key := engine.queue.get():
-            engine.reconcile(key)
+            engine.workers.reconcile(key)
             engine.queue.done(key)
 
 

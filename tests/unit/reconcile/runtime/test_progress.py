@@ -44,7 +44,7 @@ def test_engine_with_one_free_worker_goes_on(config: EngineConfig, monkeypatch: 
         let_go.wait(20)
         return Result()
 
-    engine.reconcilers[NodeKey] = hang
+    engine.workers.reconcilers[NodeKey] = hang
     assert engine.stuck() == ""
     engine.work()
     try:

@@ -21,12 +21,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import scheduling_snapshot
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, Key, NodeKey, PoolKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, NodeKey, PoolKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.event_mapping import keys_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
@@ -98,10 +98,11 @@ def looks_for_event(quiet: Quiet, looks: Looks, event: str) -> int:
     raw = bench.api.one(kind, name, namespace)
 
     def work() -> None:
-        engine.object_changed("MODIFIED", kind, raw, raw)
-        keys: list[Key] = [NodeKey("node-1"), *keys_of(kind, raw, raw, engine.config.settings)]
+        engine.dispatch.watched("MODIFIED", kind, raw, raw)
+        concerned = engine.dispatch.concerned(Change("MODIFIED", kind, raw, raw))
+        keys = [NodeKey("node-1"), *(key for key in concerned if key != FloorsKey())]  # floors gather
         for key in dict.fromkeys(keys):
-            engine.reconcile(key)
+            engine.workers.reconcile(key)
 
     return looks.during(work)
 
@@ -113,11 +114,11 @@ def test_an_event_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: p
     looks = Looks(monkeypatch)
     quiet[0].state.settings = settings(**more)
     cluster(quiet[1], SMALL)
-    quiet[0].reconcile(FloorsKey())
+    quiet[0].workers.reconcile(FloorsKey())
     looks_for_event(quiet, looks, event)  # what is read once is read now
     small = looks_for_event(quiet, looks, event)
     cluster(quiet[1], LARGE)
-    quiet[0].reconcile(FloorsKey())
+    quiet[0].workers.reconcile(FloorsKey())
     looks_for_event(quiet, looks, event)
     assert looks_for_event(quiet, looks, event) == small > 0
 
@@ -139,8 +140,8 @@ def test_a_pool_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: pyt
     looks, counts = Looks(monkeypatch), []
     for nodes in (SMALL, LARGE):
         cluster(bench, nodes)
-        engine.reconcile(PoolKey(A100, 1))
-        counts.append(looks.during(lambda: engine.reconcile(PoolKey(A100, 1))))
+        engine.workers.reconcile(PoolKey(A100, 1))
+        counts.append(looks.during(lambda: engine.workers.reconcile(PoolKey(A100, 1))))
     assert counts[0] == counts[1]
 
 

@@ -201,10 +201,10 @@ def test_engine_counts_a_claim_once_when_its_timeline_is_written(bench: Bench, c
               objects.claim("train", objects.local_result()))
     engine.hops.took("attach", [CLAIM], time.time() - 7.0, time.time() - 2.0)
     engine.hops.over([objects.claim("train")], node="node-0")
-    engine.timelines.running([CLAIM])
+    engine.hops.timelines.running([CLAIM])
     assert waits_of(engine.waits.known()) == []
     for _turn in range(2):
-        engine.reconcile(NodeRecordsKey("node-0"))
+        engine.workers.reconcile(NodeRecordsKey("node-0"))
     rows = waits_of(engine.waits.known(), "default")
     assert [(row.hop, row.count) for row in rows] == [("attach", 1), ("start", 1), ("total", 1)]
     engine.stop()

@@ -9,6 +9,7 @@ import copy
 import time
 import typing as t
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -25,26 +26,36 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, Step, Trouble
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey, PoolKey, RequestKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.event_mapping import (
-    fabric_keys,
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.dispatch import (
+    Dispatch,
     is_further_step,
-    keys_of,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
-SETTINGS = settings()
 NODE, POOL, REQUEST = NodeKey("node-0"), PoolKey(A100, 1), RequestKey("request")
 Json = dict[str, t.Any]
 
 
+@cache
+def dispatch() -> Dispatch:
+    """The dispatch of an engine that knows no object."""
+    return Bench().engine.dispatch
+
+
 def keys(kind: ApiResource, new: Json, old: Json | None = None) -> set[Key]:
     """Keys for a change."""
-    return set(keys_of(kind, new, old, SETTINGS))
+    return {*dispatch().concerned(change(kind, new, old))}
+
+
+def change(kind: ApiResource, new: Json, old: Json | None = None) -> Change:
+    """A change of an object, new if nothing was known of it."""
+    return Change("MODIFIED" if old else "ADDED", kind, new, old)
 
 
 @pytest.mark.parametrize(("kind", "obj", "expected"), [
@@ -108,7 +119,7 @@ BOTH[1]["metadata"]["annotations"][cohdi.ATTACH] = BOTH[0]["metadata"]["annotati
 
 
 def test_a_further_step_of_the_node_decides_nothing() -> None:
-    assert is_further_step(COMPOSABLE_RESOURCES, BOTH[1], BOTH[0])
+    assert is_further_step(change(COMPOSABLE_RESOURCES, BOTH[1], BOTH[0]))
     assert keys(COMPOSABLE_RESOURCES, BOTH[1], BOTH[0]) == {NODE, REQUEST}
 
 
@@ -119,26 +130,26 @@ def test_what_the_node_found_does(changes: dict[str, t.Any]) -> None:
     after = copy.deepcopy(BOTH[1])
     after["metadata"]["annotations"][cohdi.NODE] = told_by_node(steps=RESTARTED, **changes)["metadata"][
         "annotations"][cohdi.NODE]
-    assert not is_further_step(COMPOSABLE_RESOURCES, after, BOTH[0])
+    assert not is_further_step(change(COMPOSABLE_RESOURCES, after, BOTH[0]))
 
 
 @pytest.mark.parametrize(("part", "value"), [
     ("status", {"state": "Online", "cdi_device_id": "d"}), ("spec", {**BOTH[0]["spec"], "force_detach": True})])
 def test_what_comes_with_a_step_does(part: str, value: Json) -> None:
-    assert not is_further_step(COMPOSABLE_RESOURCES, {**BOTH[1], part: value}, BOTH[0])
+    assert not is_further_step(change(COMPOSABLE_RESOURCES, {**BOTH[1], part: value}, BOTH[0]))
 
 
 @pytest.mark.parametrize("meta", [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"labels": {}}, {"annotations": {
     **BOTH[1]["metadata"]["annotations"], cohdi.RELEASE: "now"}}], ids=["deleted", "labels", "release"])
 def test_what_others_noted_with_a_step_does(meta: Json) -> None:
     after = {**BOTH[1], "metadata": {**BOTH[1]["metadata"], **meta}}
-    assert not is_further_step(COMPOSABLE_RESOURCES, after, BOTH[0])
+    assert not is_further_step(change(COMPOSABLE_RESOURCES, after, BOTH[0]))
 
 
 def test_a_new_object_is_no_further_step() -> None:
-    assert not is_further_step(COMPOSABLE_RESOURCES, BOTH[1], None)
-    assert not is_further_step(COMPOSABLE_RESOURCES, BOTH[1], objects.resource(device="d"))
-    assert not is_further_step(SLICES, objects.local_slice("GPU-a"), objects.local_slice("GPU-a"))
+    assert not is_further_step(change(COMPOSABLE_RESOURCES, BOTH[1], None))
+    assert not is_further_step(change(COMPOSABLE_RESOURCES, BOTH[1], objects.resource(device="d")))
+    assert not is_further_step(change(SLICES, objects.local_slice("GPU-a"), objects.local_slice("GPU-a")))
 
 
 def test_node_matters_when_it_is_new() -> None:
@@ -167,7 +178,9 @@ def snapshot(free: dict[tuple[str, int], int], *devices: str) -> FabricSnapshot:
 def looked(bench: Bench, old: FabricSnapshot | None, new: FabricSnapshot) -> set[Key]:
     """Keys for a look after another one."""
     bench.state.snapshot = new
-    return set(fabric_keys(bench.state, old, new))
+    bench.engine.dispatch.polled(old, new)
+    found, bench.keys[:] = {*bench.keys}, []
+    return found
 
 
 def published(bench: Bench, free: dict[tuple[str, int], int], *devices: str) -> FabricSnapshot:

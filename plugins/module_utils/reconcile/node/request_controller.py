@@ -21,7 +21,7 @@ from ..controller import Change, Controller
 from ..keys import Key, NodeKey, RequestKey, Result
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
-from ..state.node_snapshot import node_snapshot
+from ..state.node_snapshot import blocked_models, node_snapshot
 from ..writers.writer import Writer
 
 # Seconds until a request is allocated again that names no node and found too few, as upstream.
@@ -53,23 +53,28 @@ class RequestController(Controller):
         if raw is None or not self._enabled:
             return Result()
         spec, deleting = raw["spec"]["resource"], bool(raw["metadata"].get("deletionTimestamp"))
+        children = [adapters.read_resource(each, self._state.settings)
+                    for each in self._state.resources.by("request", key.name)]
         if not spec.get("target_node"):
-            return self._nodeless(raw, deleting)
-        node = node_snapshot(self._state, spec["target_node"])
-        children = [resource for resource in node.resources if resource.request == key.name]
-        lacks = next((request.lacks for request in node.requests if request.name == key.name), "")
-        error = node.blocked.get(spec["model"], "") or ((node.problem or lacks) if spec["size"] else "")
+            return self._nodeless(raw, children, deleting)
+        error = self._error(raw, spec["target_node"])
         self._writer.requests.set_status(key.name, request_status(spec, children, error, deleting))
         return Result()
 
-    def _nodeless(self, raw: Json, deleting: bool) -> Result:
+    def _error(self, raw: Json, name: str) -> str:
+        """Return why the node of a request gets no device now, or an empty string."""
+        state, spec = self._state, raw["spec"]["resource"]
+        blocked = blocked_models(state, name, state.resources.by("node", name), state.now())
+        if spec["model"] in blocked or not spec["size"]:
+            return blocked.get(spec["model"], "")
+        return state.machine_of(name)[2] or adapters.read_request(raw, state.nodes.get(name)).lacks
+
+    def _nodeless(self, raw: Json, children: list[ComposableResource], deleting: bool) -> Result:
         """Allocate a request that names no node. Each chosen node then requests its share of
         devices."""
         if self._state.snapshot is None:
             return Result(self._state.clock() + RETRY_SECONDS)
         name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
-        children = [adapters.read_resource(each, self._state.settings)
-                    for each in self._state.resources.by("request", name)]
         if deleting and not children:
             self._writer.requests.finish(name)
             return Result()

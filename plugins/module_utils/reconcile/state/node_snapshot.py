@@ -62,7 +62,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
                                  if state.shares.of(r["metadata"]["name"]) is None),
         attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
         leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
-        blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
+        blocked=blocked_models(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at, not_lost=not_lost,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine),
         prewarm=idle_shares(state, name), bar_room=_bar_room(state, name))
@@ -136,7 +136,7 @@ def reported_on(machine: str, power: str | None) -> str:
     return f"the CDI Manager reports machine {machine} as {power}" if power not in (None, OFF) else ""
 
 
-def _blocked(state: ClusterState, node: str, resources: Iterable[Json], now: float) -> Mapping[str, str]:
+def blocked_models(state: ClusterState, node: str, resources: Iterable[Json], now: float) -> Mapping[str, str]:
     """Return the models that cannot be attached now, with reasons.
 
     That is all models if no agent is alive, or if no device could be used. Judge agents only after

@@ -48,9 +48,9 @@ class RequestWriter(ObjectWriter):
         status = {**status, **self._ready(raw, {"error": "", **status})}
         if raw.get("status") == status:
             return
-        old = (raw.get("status") or {}).get("resources") or {}
-        gone = {key: None for key in old if key not in status.get("resources", {})}
-        body = {**status, "error": status.get("error"), "resources": {**gone, **status.get("resources", {})} or None}
+        old, new = (raw.get("status") or {}).get("resources") or {}, status.get("resources") or {}
+        gone = {key: None for key in old if key not in new}
+        body = {**status, "error": status.get("error"), "resources": {**gone, **new} if new else None}
         try:
             answer = self.client.merge_patch(COMPOSABILITY_REQUESTS, name, {"status": body}, subresource="status")
         except NotFound:

@@ -300,6 +300,17 @@ def test_request_pass_says_why_nothing_comes(bench: Bench) -> None:
     assert (status["state"], status["error"]) == ("Updating", "no free device")
 
 
+def test_status_of_a_request_is_written_once_when_its_last_device_has_gone(bench: Bench) -> None:
+    bench.put(objects.request(), objects.resource("gpu-a", device="d"))
+    bench.reconcile(RequestKey("request"))
+    bench.drop(objects.resource("gpu-a", device="d"))
+    before = len(bench.api.writes(COMPOSABILITY_REQUESTS))
+    for _twice in range(2):
+        bench.reconcile(RequestKey("request"))
+    assert len(bench.api.writes(COMPOSABILITY_REQUESTS)) == before + 1
+    assert "resources" not in bench.api.one(COMPOSABILITY_REQUESTS, "request")["status"]
+
+
 def timelines_with_train(bench: Bench) -> TimelineRecorder:
     """The claim train was served on node-0, and its pod runs: its timeline is due."""
     hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")

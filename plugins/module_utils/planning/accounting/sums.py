@@ -29,6 +29,9 @@ MOST_ROWS: t.Final = 200
 OTHER: t.Final = "(other)"
 NO_NAMESPACE: t.Final = ""
 """Namespace of the time in which no claim has an attached device."""
+RECENT: t.Final = 600.0
+MOST_KEYS: t.Final = 4000
+"""Attaches that stored sums name: those of so many seconds before, and at most so many."""
 EVER: t.Final = 0
 """Length of the bucket of all older sums."""
 
@@ -104,13 +107,39 @@ def _bounded(place: Place, found: Rows, names: dict[tuple[int, int], int]) -> Pl
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """The attaches that a stored table has: those up to ``since``, and those in ``keys``.
+
+    Two processes know the moment of an attach only roughly, so recent attaches are named. ``keys`` has
+    their moments. All times are in seconds since the epoch.
+    """
+
+    since: float = 0.0
+    keys: Mapping[str, float] = field(default_factory=dict)
+
+    def plus(self, attaches: Mapping[str, float], now: float) -> Counted:
+        """Return it with these attaches, the moment by key.
+
+        The keys are those of the last RECENT seconds, and at most MOST_KEYS.
+        """
+        recent = sorted(((when, key) for key, when in {**self.keys, **attaches}.items() if when > now - RECENT),
+                        reverse=True)
+        since = recent[MOST_KEYS][0] if len(recent) > MOST_KEYS else now - RECENT
+        return Counted(max(self.since, since), {key: round(when, 1) for when, key in recent[:MOST_KEYS]})
+
+    def has(self, key: str, moment: float) -> bool:
+        """Return whether the attach of this key is in the table. ``moment``: at or before the attach."""
+        return moment <= self.since or key in self.keys
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A stored table.
 
     It counts all time from ``since`` up to ``until``, in seconds since the epoch, or 0.0 if nothing was
     counted yet. ``writer`` is the process that wrote it. ``claims`` is the resourceVersion of the
     claims at that time. ``uncertain``: seconds that claims may have had devices longer, because no
-    process saw the end.
+    process saw the end. ``counted``: the attaches in it.
     """
 
     table: Rows = field(default_factory=dict)
@@ -119,13 +148,15 @@ class Stored:
     writer: str = ""
     claims: str = ""
     uncertain: float = 0.0
+    counted: Counted = field(default_factory=Counted)
 
     def text(self) -> str:
         """Return the table as compressed JSON in base64."""
         rows = [[*place, round(row.used, 3), round(row.idle, 3), row.attaches]
                 for place, row in sorted(self.table.items())]
         told = {"version": VERSION, "since": self.since, "until": self.until, "writer": self.writer,
-                "claims": self.claims, "uncertain": round(self.uncertain, 3), "rows": rows}
+                "claims": self.claims, "uncertain": round(self.uncertain, 3), "rows": rows,
+                "counted": {"since": self.counted.since, "keys": dict(self.counted.keys)}}
         return base64.b64encode(zlib.compress(json.dumps(told, separators=(",", ":")).encode(), 6)).decode()
 
 
@@ -146,8 +177,11 @@ def of_text(text: str) -> Stored:
             raise OtherVersion(f"their version is {told['version']!r}")
         table = {Place(int(row[0]), int(row[1]), str(row[2]), str(row[3]), str(row[4])):
                  Sum(float(row[5]), float(row[6]), int(row[7])) for row in told["rows"]}
-        return Stored(table, float(told["since"]), float(told["until"]), str(told["writer"]), str(told["claims"]),
-                      float(told["uncertain"]))
+        until = float(told["until"])
+        counted = told.get("counted") or {"since": until, "keys": {}}  # an earlier release did not name any
+        return Stored(table, float(told["since"]), until, str(told["writer"]), str(told["claims"]),
+                      float(told["uncertain"]), Counted(float(counted["since"]),
+                                              {str(key): float(when) for key, when in counted["keys"].items()}))
     except OtherVersion:
         raise
     except (AttributeError, KeyError, TypeError, IndexError, ValueError, zlib.error) as error:

@@ -19,7 +19,17 @@ from dataclasses import replace
 from ...kube.api_resources import CONFIG_MAPS
 from ...kube.client.verbs import Client
 from ...kube.errors import ApiError
-from ...planning.accounting.sums import FIELD, NAME, OtherVersion, Place, Stored, Sum, of_text, together
+from ...planning.accounting.sums import (
+    FIELD,
+    NAME,
+    Counted,
+    OtherVersion,
+    Place,
+    Stored,
+    Sum,
+    of_text,
+    together,
+)
 from .ledger import Ledger
 from .moments import Moments
 
@@ -67,12 +77,15 @@ class UsageKeeper:
         """Return all sums up to now: the stored ones and those of this process since then."""
         self._look_if_due()
         now, stored = self._clock(), self._stored
-        return replace(stored, table=self._up_to(stored, now), since=stored.since or self._began, until=now,
+        return replace(stored, table=self._up_to(stored, now)[0], since=stored.since or self._began, until=now,
                        uncertain=stored.uncertain + self._ledger.uncertain)
 
-    def _up_to(self, stored: Stored, now: float) -> dict[Place, Sum]:
+    def _up_to(self, stored: Stored, now: float) -> tuple[dict[Place, Sum], Counted]:
         since = stored.until or self._began
-        return together([stored.table, self._ledger.between(since, now)], now) if since else {}
+        if not since:
+            return {}, Counted()
+        found, counted = self._ledger.between(since, now)
+        return together([stored.table, found], now), counted
 
     def keep(self) -> None:
         """Add the time since the last write to the stored sums. Only the leader calls this."""
@@ -119,15 +132,16 @@ class UsageKeeper:
         else:
             self._say("")
         self._stored, self._version = found, raw["metadata"]["resourceVersion"]
-        self._ledger.settled(found.until)
+        self._ledger.settled(found.until, found.counted)
         return True
 
     def _send(self) -> None:
         """Write with the resource version of the last read, so that no other sums are lost."""
         claims_version, now = self._claims_version(), self._clock()
         stored = self._stored
-        new = Stored(self._up_to(stored, now), stored.since or self._began, now, self._name, claims_version,
-                     stored.uncertain + self._ledger.uncertain)
+        table, counted = self._up_to(stored, now)
+        new = Stored(table, stored.since or self._began, now, self._name, claims_version,
+                     stored.uncertain + self._ledger.uncertain, counted)
         body = {"metadata": {"resourceVersion": self._version}, "data": {FIELD: new.text()}}
         try:
             answer = self._client.merge_patch(CONFIG_MAPS, NAME, body, self._namespace)
@@ -135,7 +149,7 @@ class UsageKeeper:
             self._say(f"the sums of usage are not stored in ConfigMap {self._namespace}/{NAME}: {error}")
             return
         self._stored, self._version = new, answer["metadata"]["resourceVersion"]
-        self._ledger.settled(now)
+        self._ledger.settled(now, counted)
         self._say("")
 
     def _say(self, problem: str) -> None:

@@ -9,6 +9,7 @@ seen. Only nodes with changed objects are read again.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from ...kube.objects import claims, cohdi, slices
 from ...kube.objects.claim_ref import read_claim
 from ...kube.times import parse_time
 from ...kube.watch.store import Changes
-from ...planning.accounting.sums import HOUR, Place, Rows, Sum, together
+from ...planning.accounting.sums import HOUR, Counted, Place, Rows, Sum, together
 from ..state.cluster_state import ClusterState
 from .moments import ALLOCATED, ATTACHED, DETACHED, RELEASED, Moments
 from .replay import Replay
@@ -51,6 +52,7 @@ class Ledger:
         self._active = False
         self.replay = Replay()
         self.until = self.uncertain = 0.0
+        self._counted = Counted()
 
     def update(self) -> None:
         """Read the nodes that changed since the last call."""
@@ -100,16 +102,21 @@ class Ledger:
             self._gone.append(known)
             old, known = None, Attachment(known.model)
         if device and not known.attached:
-            known = replace(known, attached=self._moments.of(ATTACHED, name) or now, meant=_meant(raw))
+            seen = self._moments.of(ATTACHED, name) or now
+            known = self._keyed(replace(known, attached=seen, meant=_meant(raw)), raw)
         known = self._with_user(known, str(raw["spec"]["target_node"]), user, now)
         self._note_late(old, known)
         return known
 
+    def _keyed(self, known: Attachment, raw: Json, *, existed: bool = False) -> Attachment:
+        """Return it with its key. Before any sums are stored, an attach that ``existed`` is not counted."""
+        key = _key(raw)
+        return replace(known, key=key, counted=self._counted.has(key, known.attached) if self.until else existed)
+
     def _remembered(self, name: str, raw: Json, user: Json | None, now: float) -> Attachment:
         """Return what an earlier process wrote, when this process sees a ComposableResource first.
 
-        Without a note, the time of the request stands for that of the attach. It is earlier, so a
-        counted attach is not counted again.
+        Without a note, the time of the request stands for that of the attach.
         """
         made = Attachment(sys.intern(str(raw["spec"]["model"])))
         seen, noted = self._moments.of(ATTACHED, name), of_resource(raw)
@@ -117,11 +124,13 @@ class Ledger:
             return made
         if noted is None:
             asked = cohdi.read_intent(raw)[1] or parse_time(raw["metadata"].get("creationTimestamp"))
-            return self._replayed(replace(made, attached=asked or now, meant=_meant(raw)), raw)
+            found = self._keyed(replace(made, attached=asked or now, meant=_meant(raw)), raw, existed=True)
+            return self._replayed(found, raw)
         known = replace(noted, model=made.model, meant=_meant(raw))
         if (current := known.current) and not self._has(current, raw["spec"]["target_node"], user):
             known = replace(known, uses=(*known.uses[:-1], self._lost(current, user, now)))
-        known = self._replayed(known, raw).settled(self.until)
+        known = self._replayed(known, raw).settled(self.until, self._counted)
+        known = self._keyed(known, raw, existed=True)
         if not _device(raw):
             last = max((use.ended for use in known.uses), default=0.0)
             known = replace(known, ended=max(last, known.attached, min(now, self.until)))
@@ -198,15 +207,15 @@ class Ledger:
         if old is None or old is new or not self.until:
             return
         since = self.until - HOUR
-        wrong = [{place: row.times(-1)} for place, row in old.rows(since, self.until)]
-        right = [{place: row} for place, row in new.rows(since, self.until)]
+        wrong = [{place: row.times(-1)} for place, row in old.times(since, self.until)]
+        right = [{place: row} for place, row in new.times(since, self.until)]
         change = {place: row for place, row in together([*wrong, *right], self.until).items()
-                  if abs(row.used) + abs(row.idle) > 1e-6 or row.attaches}
+                  if abs(row.used) + abs(row.idle) > 1e-6}
         self._late = together([self._late, change], self.until)
 
-    def between(self, since: float, until: float) -> dict[Place, Sum]:
+    def between(self, since: float, until: float) -> tuple[dict[Place, Sum], Counted]:
         """Return the sums from ``since`` up to ``until``, in seconds since the epoch, with corrections of
-        the time before."""
+        the time before, and the attaches that are counted with them."""
         with self._lock:
             # Tens of thousands of devices have few places, so add numbers first, and rows once.
             sums: dict[Place, list[float]] = {}
@@ -217,22 +226,24 @@ class Ledger:
                     found[1] += row.idle
                     found[2] += row.attaches
             every = {place: Sum(used, idle, int(attaches)) for place, (used, idle, attaches) in sums.items()}
-            return together([self._late, every], until)
+            attaches = {each.key: each.attached for each in self._all() if each.attached}
+            return together([self._late, every], until), self._counted.plus(attaches, until)
 
     def _all(self) -> Iterator[Attachment]:
         for known in self._nodes.values():
             yield from known.values()
         yield from self._gone
 
-    def settled(self, until: float) -> None:
-        """Note up to when the stored sums count now. Forget what they have."""
+    def settled(self, until: float, counted: Counted) -> None:
+        """Note what the stored sums count now. Forget what they have."""
         with self._lock:
-            if until == self.until:
+            if (until, counted) == (self.until, self._counted):
                 return
-            self.until, self._late, self.uncertain = until, {}, 0.0
-            self._gone = [each for each in self._gone if each.attached and each.ended > until]
+            self.until, self._counted, self._late, self.uncertain = until, counted, {}, 0.0
+            gone = [each.settled(until, counted) for each in self._gone if each.attached]
+            self._gone = [each for each in gone if each.ended > until or not each.counted]
             for known in self._nodes.values():
-                known.update({name: each.settled(until) for name, each in known.items()})
+                known.update({name: each.settled(until, counted) for name, each in known.items()})
 
     def notes(self, resource: str) -> Mapping[str, str | None]:
         """Return the annotation of a ComposableResource with its claims of now."""
@@ -266,3 +277,8 @@ def _nodes_of(claim: Json) -> tuple[str, ...]:
 def _meant(raw: Json) -> str:
     claim = read_claim(raw)
     return sys.intern(claim.key.partition("/")[0]) if claim else ""
+
+
+def _key(raw: Json) -> str:
+    """Return a short name of a ComposableResource with its device."""
+    return hashlib.blake2s(f"{raw['metadata']['uid']} {_device(raw)}".encode(), digest_size=5).hexdigest()

@@ -15,7 +15,7 @@ import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...planning.accounting.sums import NO_NAMESPACE, Place, Sum, hours
+from ...planning.accounting.sums import NO_NAMESPACE, Counted, Place, Sum, hours
 
 Json = dict[str, t.Any]
 ANNOTATION: t.Final = "composable.infra/uses"
@@ -49,7 +49,8 @@ class Attachment:
     """A ComposableResource with its device.
 
     ``attached`` is 0.0 before the device is there, ``ended`` while it is. ``meant`` is the namespace of
-    the claim that it was attached for, empty for none. The uses are in their order.
+    the claim that it was attached for, empty for none. The uses are in their order. ``key`` names the
+    attach, and ``counted`` says whether the stored sums have it.
     """
 
     model: str
@@ -57,6 +58,8 @@ class Attachment:
     meant: str = ""
     uses: tuple[Use, ...] = ()
     ended: float = 0.0
+    key: str = ""
+    counted: bool = False
 
     @property
     def current(self) -> Use | None:
@@ -64,11 +67,16 @@ class Attachment:
         return self.uses[-1] if self.uses and not self.uses[-1].ended else None
 
     def rows(self, since: float, until: float) -> Iterator[tuple[Place, Sum]]:
-        """Yield the sums of the time after ``since`` up to ``until``, in seconds since the epoch."""
+        """Yield the sums of the time after ``since`` up to ``until``, in seconds since the epoch, and the
+        attach if it is not counted yet."""
+        if self.attached and not self.counted:
+            yield self._place(self.attached, self.meant, ""), Sum(attaches=1)
+        yield from self.times(since, until)
+
+    def times(self, since: float, until: float) -> Iterator[tuple[Place, Sum]]:
+        """Yield the same sums without the attach."""
         if not self.attached or self.attached > until:
             return
-        if self.attached > since:
-            yield self._place(self.attached, self.meant, ""), Sum(attaches=1)
         began, last = max(self.attached, since), min(self.ended or until, until)
         for use in self.uses:
             begin, end = max(use.began, began), min(use.ended or until, last)
@@ -83,10 +91,13 @@ class Attachment:
     def _place(self, moment: float, namespace: str, label: str) -> Place:
         return Place(int(moment // 3600) * 3600, 3600, namespace, self.model, label)
 
-    def settled(self, until: float) -> Attachment:
-        """Return it without the uses that ended by ``until``, which are in the stored sums."""
+    def settled(self, until: float, counted: Counted) -> Attachment:
+        """Return it without what is in the stored sums: uses that ended by ``until``, and the attach."""
         left = tuple(use for use in self.uses if not 0.0 < use.ended <= until)
-        return self if len(left) == len(self.uses) else replace(self, uses=left)
+        known = bool(self.attached) and counted.has(self.key, self.attached) if until else self.counted
+        if len(left) == len(self.uses) and known is self.counted:
+            return self
+        return replace(self, uses=left, counted=known)
 
     def text(self) -> str:
         """Return the annotation's text, with the last MOST uses."""

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import random
+import zlib
 
 import pytest
 
@@ -14,8 +17,10 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.accounti
     DAYS,
     HOUR,
     HOURS,
+    MOST_KEYS,
     MOST_ROWS,
     OTHER,
+    Counted,
     Place,
     Rows,
     Stored,
@@ -72,7 +77,10 @@ def test_largest_table_fits_a_config_map() -> None:
              Sum(chance.random() * 1e6, chance.random() * 1e6, chance.randrange(1000))
              for bucket in buckets for name in names}
     assert len(table) > 20_000
-    stored = Stored(together([table], NOW), NOW, NOW, "w", "1", 2.5)
+    attaches = {f"{chance.randrange(2**40):010x}": NOW - chance.randrange(500) for _number in range(2 * MOST_KEYS)}
+    keys = Counted().plus(attaches, NOW)
+    assert len(keys.keys) == MOST_KEYS
+    stored = Stored(together([table], NOW), NOW, NOW, "w", "1", 2.5, keys)
     text = stored.text()
     assert len(text) < CONFIG_MAP_BYTES
     assert of_text(text).uncertain == 2.5
@@ -80,9 +88,18 @@ def test_largest_table_fits_a_config_map() -> None:
 
 
 def test_text_is_read_as_it_was_written() -> None:
-    stored = Stored({Place(int(NOW), HOUR, "red", "m", "x"): Sum(1.25, 0.5, 2)}, NOW - 5, NOW, "w", "77", 1.0)
+    stored = Stored({Place(int(NOW), HOUR, "red", "m", "x"): Sum(1.25, 0.5, 2)}, NOW - 5, NOW, "w", "77", 1.0,
+                    Counted(NOW - 600, {"0a": NOW - 1.5, "0b": NOW}))
     assert of_text(stored.text()) == stored
     assert of_text("") == Stored()
+
+
+def test_text_of_an_earlier_release_counts_all_attaches_up_to_its_moment() -> None:
+    told = json.loads(zlib.decompress(base64.b64decode(Stored(until=NOW).text())))
+    del told["counted"]
+    found = of_text(base64.b64encode(zlib.compress(json.dumps(told).encode())).decode())
+    assert found.counted.has("any", NOW)
+    assert not found.counted.has("any", NOW + 0.001)
 
 
 @pytest.mark.parametrize("text", ["x", "e30=", "eJw=", "ü", "eJyrViouSSwpVrJSMlSqBQAd4wR8"])

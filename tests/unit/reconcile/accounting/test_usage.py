@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotLeading, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time, format_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.accounting import sums
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import NAME, Sum
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.uses import ANNOTATION
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -434,3 +435,151 @@ def test_random_lives_are_counted_as_they_were(world: World, seed: int) -> None:
     assert {name: found[name].used for name in used} == pytest.approx(used, abs=0.01)
     assert sum(row.used + row.idle for row in found.values()) == pytest.approx(3 * (world.now - began), abs=0.01)
     assert sum(row.attaches for row in found.values()) == 3
+
+
+def attaches(process: Process) -> int:
+    """How many attaches a process counts."""
+    return sum(row.attaches for row in process.sums().values())
+
+
+def requested(world: World, *devices: str) -> float:
+    """ComposableResources that wait for their devices, and when they were made."""
+    for device in devices:
+        world.device(f"r-{device}", "", created=world.now)
+    return world.now
+
+
+class TestAttachesOfAKilledProcess:
+    """Each attach is counted once, whatever the leader had stored when it was killed."""
+
+    def test_attach_after_the_stored_sums(self, world: World) -> None:
+        first = world.process()
+        made = requested(world, "a")
+        world.now += 1
+        first.keeper.keep()
+        world.now += 1
+        world.device("r-a", "a", created=made)
+        world.processes.clear()
+        assert attaches(world.process()) == 1
+
+    def test_attach_that_the_stored_sums_have(self, world: World) -> None:
+        first = world.process()
+        made = requested(world, "a")
+        world.now += 1
+        world.device("r-a", "a", created=made)
+        world.now += 1
+        first.keeper.keep()
+        world.processes.clear()
+        second = world.process()
+        assert attaches(second) == 1
+        second.keeper.keep()
+        assert attaches(second) == attaches(world.process()) == 1
+
+    def test_attach_while_the_sums_are_stored(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The moment of the stored sums is later than the attach, and they do not have it."""
+        first = world.process()
+        made = requested(world, "a")
+        first.keeper.keep()
+        between = first.ledger.between
+
+        def late(since: float, until: float) -> t.Any:
+            found = between(since, until)
+            world.device("r-a", "a", created=made)
+            first.ledger.update()
+            return found
+
+        world.now += 1
+        monkeypatch.setattr(first.ledger, "between", late)
+        first.keeper.keep()
+        world.processes.clear()
+        assert attaches(world.process()) == 1
+
+    def test_attach_that_the_other_process_saw_later(self, world: World) -> None:
+        leader, standby = world.process(), world.process()
+        made = requested(world, "a")
+        standby.keeper.update()
+        world.processes.remove(standby)
+        world.now += 1
+        world.device("r-a", "a", created=made)
+        leader.keeper.keep()
+        world.now += 0.1
+        raw = world.api.one(COMPOSABLE_RESOURCES, "r-a")
+        standby.see("MODIFIED", COMPOSABLE_RESOURCES, raw, {**raw, "status": {}})
+        standby.keeper.keep()
+        assert attaches(standby) == 1
+
+    def test_attach_that_the_other_process_saw_earlier(self, world: World) -> None:
+        leader, standby = world.process(), world.process()
+        made = requested(world, "a")
+        leader.keeper.keep()
+        world.processes.remove(leader)
+        world.now += 1
+        world.device("r-a", "a", created=made)
+        standby.keeper.update()
+        world.now += 0.1
+        leader.keeper.keep()  # its watch is behind
+        standby.keeper.keep()
+        assert attaches(standby) == 1
+
+    def test_attach_that_left_before_the_other_process_read_the_sums(self, world: World) -> None:
+        leader, standby = world.process(), world.process()
+        attached(world, "a")
+        for process in (leader, standby):
+            process.keeper.update()
+        world.remove(COMPOSABLE_RESOURCES, "r-a")
+        for _twice in range(2):
+            world.now += 1
+            leader.keeper.keep()
+        standby.keeper.update()
+        standby.keeper.keep()
+        assert attaches(standby) == 1
+
+    def test_device_from_before_the_first_process_is_no_attach(self, world: World) -> None:
+        attached(world, "a")
+        world.now += 1
+        first = world.process()
+        assert attaches(first) == 0
+        first.keeper.keep()
+        assert attaches(first) == attaches(world.process()) == 0
+
+    def test_more_attaches_than_the_stored_sums_name(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sums, "MOST_KEYS", 3)
+        first = world.process()
+        for number in range(8):
+            world.now += 1
+            world.device(f"r-{number}", "")
+            world.device(f"r-{number}", f"{number}")
+        first.keeper.keep()
+        world.processes.clear()
+        assert attaches(world.process()) == 8
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_random_kills(self, world: World, seed: int) -> None:
+        chance, made, count = random.Random(seed), dict[str, float](), 0
+        leader, standby = world.process(), world.process()
+        leader.keeper.keep()
+        for number in range(120):
+            world.now += chance.choice([0.05, 1.0, 30.0])
+            step = chance.random()
+            if step < 0.3:
+                made[f"{number}"] = requested(world, f"{number}")
+            elif step < 0.6 and made and world.now - made[max(made, key=int)] < sums.RECENT / 2:
+                device = max(made, key=int)  # no attach takes longer
+                when = made.pop(device)
+                world.device(f"r-{device}", device, created=when)
+                count += 1
+            elif step < 0.75:
+                leader.keeper.keep()
+            elif step < 0.8 and (there := [name for name in leader.state.resources.names() if "device" not in name]):
+                leader.keeper.settle(name := chance.choice(sorted(there)))
+                world.remove(COMPOSABLE_RESOURCES, name)
+                made.pop(name.removeprefix("r-"), None)
+            elif step < 0.9:
+                standby.keeper.update()
+            elif step < 0.95:  # the leader is killed, the other one leads, and a new one stands by
+                world.processes.remove(leader)
+                leader, standby = standby, world.process()
+            else:  # both are killed
+                world.processes.clear()
+                leader, standby = world.process(), world.process()
+            assert attaches(leader) == count

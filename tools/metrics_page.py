@@ -36,12 +36,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "metrics.md"
 BEGIN, END = "<!-- {0}: written by tools/metrics_page.py -->", "<!-- end of {0} -->"
-CONFIGURED = {"manager": "`fabric.manager` of the configuration", "model": "the models of `device_info`",
-              "fabric": "the numbers of the fabrics",
-              "namespace": "namespaces with usage, `(other)`, and empty for none; 200 an hour at most",
-              "label": "values of the label `usage_label` of pods"}
-LONG = {tuple(CONTROLLERS["controller"]): "a controller of the engine", tuple(HOPS): "see below",
-        tuple(WATCHES["resource"]): "the kinds that are watched"}
+LONG = {tuple(CONTROLLERS["controller"]), tuple(HOPS), tuple(WATCHES["resource"])}
 HEAD = ["| Metric | Type | What | Labels |", "|---|---|---|---|"]
 
 
@@ -58,7 +53,8 @@ def controllers() -> list[str]:
 
 def hops() -> list[str]:
     """Return the table of the steps of a timeline."""
-    return ["| `hop` | From, until |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in HOPS.items())]
+    return ["| `hop` | From | Until |", "|---|---|---|",
+            *(f"| `{name}` | {begin} | {end} |" for name, (begin, end) in HOPS.items())]
 
 
 def agents() -> list[str]:
@@ -70,7 +66,7 @@ def agents() -> list[str]:
 
 def autoscaler() -> list[str]:
     """Return the table of the metrics of Cluster Autoscaler's provider."""
-    gauges = [f"| `{AUTOSCALER_PREFIX}{name}` | gauge | {text} | `group`: the groups of the configuration |"
+    gauges = [f"| `{AUTOSCALER_PREFIX}{name}` | gauge | {text} | `group` |"
               for name, text in GROUP_GAUGES.items()]
     return [*HEAD, *sorted([*map(_row, Measurements().registry.collect()), *gauges])]
 
@@ -82,18 +78,19 @@ def _row(family: Family) -> str:
         for label, value in sample.labels.items():
             labels.setdefault(label, []).append(value)
     labels.pop("le", None)
-    known = ", ".join(f"`{label}`" + ("" if name == BUILD_INFO else f": {_values(tuple(dict.fromkeys(values)))}")
+    known = ", ".join(f"`{label}`" + ("" if name == BUILD_INFO else _values(tuple(dict.fromkeys(values))))
                       for label, values in labels.items())
     return f"| `{name}` | {family.type} | {family.documentation} | {known} |"
 
 
 def _labels(metric: Metric) -> str:
-    return "; ".join(f"`{label}`: {CONFIGURED.get(label, '') if not values else LONG.get(values) or _values(values)}"
+    return ", ".join(f"`{label}`" + ("" if values in LONG else _values(values))
                      for label, values in metric.labels.items())
 
 
 def _values(values: tuple[str, ...]) -> str:
-    return ", ".join(f"`{value}`" for value in values)
+    """Return the values of a label in brackets, nothing for values of the configuration."""
+    return f" ({', '.join(f'`{value}`' for value in values)})" if values else ""
 
 
 def page(text: str) -> str:

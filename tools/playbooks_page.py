@@ -18,10 +18,12 @@ HEAD = """\
 # Playbooks
 
 This page lists every playbook of the collection with its variables. It is for Ansible users. Run a playbook with
-`ansible-playbook composable.infra.attach -e composable_config_path=config.yml`. To see what it would do, add `--check`.
+`ansible-playbook composable.infra.attach -e composable_config_path=config.yml`. With `--check`, you see what it would
+do.
 
-A variable with the prefix `composable_` that is not on this page, or a value that is not allowed, is refused if you
-give it with `-e`. `make playbooks-page` writes this page.
+If you give a variable `composable_…` with `-e` that is not on this page, or a value that is not allowed, the playbook
+refuses it. A playbook also takes the variables of its *sets* and the options of its *roles*. Automation controllers
+show its *artifact*.
 """
 COMMON = "Variables of several playbooks"
 COLUMNS = ("| Variable | Type | Default | Meaning |", "|---|---|---|---|")
@@ -30,7 +32,7 @@ Table = dict[str, t.Any]
 
 def page(table: Table) -> str:
     """Return the whole page."""
-    head = f"## {COMMON}\n\nThe section of a playbook names the sets that it takes.\n"
+    head = f"## {COMMON}\n"
     sets = [f"### {titled(name)}\n\n{rows(names, table)}\n" for name, names in table["sets"].items()]
     return "\n".join([HEAD, head, *sets, *(section(name, table) for name in table["playbooks"])])
 
@@ -46,20 +48,15 @@ def section(name: str, table: Table) -> str:
     parts = [f"{book['description']} With `--check` it {book['check']}."]
     takes = book.get("takes", ())
     if roles := book.get("roles"):
-        links = ", ".join(f"[{role}](../roles/{role}/README.md)" for role in roles)
-        parts.append(f"It takes the options of the roles {links} too." if takes else
-                     f"Its variables are the options of the role {links}.")
+        parts.append(f"Roles: {', '.join(f'[{role}](../roles/{role}/README.md)' for role in roles)}.")
     if tags := book.get("tags"):
-        parts.append("Each of these roles is a tag." if tags == book["roles"] else
-                     f"Its tags are {', '.join(f'`{tag}`' for tag in tags)}.")
+        parts.append("Each role is a tag." if tags == roles else f"Tags: {', '.join(f'`{tag}`' for tag in tags)}.")
     if sets := [titled(each) for each in takes if each in table["sets"]]:
-        links = ", ".join(f"[{each[4:]}](#{anchor(each)})" for each in sets)
-        parts.append(f"It takes the set{'s' if len(sets) > 1 else ''} {links}.")
+        parts.append(f"Sets: {', '.join(f'[{each[4:]}](#{anchor(each)})' for each in sets)}.")
+    parts += [f"Artifact: `{stat}`, {text}." for stat, text in book.get("returns", {}).items()]
     found = [f"## {name}", " ".join(parts)]
     if own := [each for each in takes if each not in table["sets"]]:
         found.append(rows(own, table))
-    for stat, text in book.get("returns", {}).items():
-        found.append(f"It sets the statistic `{stat}` ({text}), which automation controllers show as an artifact.")
     return "\n\n".join(found) + "\n"
 
 

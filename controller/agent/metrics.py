@@ -37,13 +37,13 @@ class AgentMetrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         registry.register(BuildInfo())
-        self.steps = Histogram(f"{PREFIX}agent_step_duration_seconds", "Time that a step on the node took, from the "
-                               "step before it or from the moment the agent was asked.", ["step"], buckets=BUCKETS,
+        self.steps = Histogram(f"{PREFIX}agent_step_duration_seconds", "Time of a step on the node, since the step "
+                               "before it or the request.", ["step"], buckets=BUCKETS,
                                registry=registry)
-        self.troubles = Counter(f"{PREFIX}agent_troubles_total", "Troubles that the agent met, by reason.", ["reason"],
+        self.troubles = Counter(f"{PREFIX}agent_troubles_total", "Problems on the node, by reason.", ["reason"],
                                 registry=registry)
         self.restarts = Counter(f"{PREFIX}agent_plugin_restarts_total", "Pods of a vendor's DRA plugin that the agent "
-                                "deleted so that the plugin looks again.", registry=registry)
+                                "restarted.", registry=registry)
         self.xids = Counter(f"{PREFIX}agent_xids_total", "Xids in the node's kernel log since the agent started.",
                             ["xid"], registry=registry)
         steps = dict.fromkeys((*STEPS_UP, *STEPS_DOWN, *STEPS_OF_MEMORY))
@@ -59,7 +59,7 @@ class AgentMetrics:
         ``devices``: returns the number of devices by phase. ``hung``: returns the number of
         removals that hang.
         """
-        gauge = Gauge(f"{PREFIX}agent_devices", "Devices of the fabric on this node, by the phase of their evidence.",
+        gauge = Gauge(f"{PREFIX}agent_devices", "Devices of the fabric on this node, by phase.",
                       ["phase"], registry=self.registry)
 
         def count_of(phase: str) -> Callable[[], float]:

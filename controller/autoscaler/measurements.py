@@ -15,21 +15,21 @@ from ansible_collections.composable.infra.controller.build import BuildInfo
 
 PREFIX = "composable_infra_autoscaler_"
 COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "calls_total": ("Calls of NodeGroupIncreaseSize by what became of them.", "result", ("begun", "refused")),
-    "decisions_total": ("What was decided for waiting pods: devices for a pod, a node, or nothing.", "decision",
+    "calls_total": ("Calls of NodeGroupIncreaseSize, by result.", "result", ("begun", "refused")),
+    "decisions_total": ("Decisions for waiting pods. An attach, a node, or nothing.", "decision",
                         ("attach", "node", "refuse")),
     "failures_total": ("Calls that were begun and could not be served.", "reason",
                        ("Timeout", "AttachFailed", "NoNode")),
-    "scale_down_total": ("Nodes that Cluster Autoscaler wanted to delete by what was decided.", "decision",
+    "scale_down_total": ("Nodes that Cluster Autoscaler wanted to delete, by decision.", "decision",
                          ("remove", "keep")),
     "requests_total": ("Calls of Cluster Autoscaler by gRPC status code.", "code",
                        ("OK", *(kind.name for kind in Kind), "INTERNAL")),
 }
 BUCKETS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200)
 GAUGES: Mapping[str, str] = {
-    "target_size": "Target size of each group, as Cluster Autoscaler is told.",
-    "nodes_left_out": "Nodes that Cluster Autoscaler is not shown, so that its loop goes on, by group.",
-    "spare_watts": "What idle devices and removed nodes save by the figures of the configuration, since the start.",
+    "target_size": "Target size of each group, as reported to Cluster Autoscaler.",
+    "nodes_left_out": "Nodes that are hidden from Cluster Autoscaler, by group.",
+    "spare_watts": "Watts that idle devices and removed nodes save, by the configuration.",
 }
 
 

@@ -34,8 +34,8 @@ OFF, READ_ONLY = "off", "read-only"
 # the last reading took.
 SHORTEST, TIMES = 0.5, 20.0
 METRICS: t.Final = {
-    "ui_streams": "Pages that are open now and are told of changes.",
-    "ui_streams_dropped_total": "Pages that were dropped since they read too slowly.",
+    "ui_streams": "Open pages, which receive changes.",
+    "ui_streams_dropped_total": "Pages that were dropped because they read too slowly.",
 }
 
 

@@ -30,9 +30,9 @@ GAUGES: t.Final[Mapping[str, Metric]] = {
                     {"state": (FREE, *STATES), "model": CONFIGURED, "fabric": CONFIGURED}),
 }
 COUNTERS: t.Final[Mapping[str, Metric]] = {
-    USED: Metric("Seconds that claims have had devices.",
+    USED: Metric("Seconds for which claims have had devices.",
                  {"namespace": CONFIGURED, "model": CONFIGURED, "label": CONFIGURED}),
-    IDLE: Metric("Seconds that attached devices were idle.", {"model": CONFIGURED}),
+    IDLE: Metric("Seconds for which attached devices were idle.", {"model": CONFIGURED}),
     ATTACHES: Metric("Devices that were attached for claims of a namespace.",
                      {"namespace": CONFIGURED, "model": CONFIGURED}),
 }

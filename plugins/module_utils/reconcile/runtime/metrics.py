@@ -47,73 +47,71 @@ REASONS_ATTACH = ("none", "exhausted", "refused", "missing", "busy", "unavailabl
 REASONS_DETACH = ("none", "claimed", "node_holds", "slice_shows", "node_is_back", "not_leading", *REASONS_ATTACH[2:])
 WATCHES = {"resource": ("resourceclaims", "resourceslices", "nodes", "pods", "namespaces", "deviceclasses", "leases",
                         "composabilityrequests", "composableresources", "provisioningrequests")}
-# Steps of a claim's timeline in their order, with their begin and end.
-HOPS: t.Final[Mapping[str, str]] = {
-    "plan": "from the moment that a pod is seen to be held until its node is chosen",
-    "request": "from the choice of the node, or the allocation of a pool's device, until the CDI Manager is asked",
-    "attach": "from asking the CDI Manager until it has attached the device",
-    "slice": "from the CDI Manager's answer until the node's ResourceSlice shows the device and the node has done its "
-             "part",
-    "gate": "from there until the pod's scheduling gate is removed",
-    "bind": "from the removal of the gate, or the condition FabricDeviceReady, until the scheduler has bound the pod",
-    "handover": "from the condition FabricDeviceReschedule until the claim has the node's own device",
+# Steps of a claim's timeline in their order, each with the events at its begin and its end.
+HOPS: t.Final[Mapping[str, tuple[str, str]]] = {
+    "plan": ("a controller sees the gated pod", "its node is chosen"),
+    "request": ("the node is chosen, or a pool device is allocated", "the request is sent to the CDI Manager"),
+    "attach": ("the request is sent", "the CDI Manager has attached the device"),
+    "slice": ("the device is attached", "the node is ready and its ResourceSlice shows the device"),
+    "gate": ("the ResourceSlice shows the device", "the scheduling gate is removed"),
+    "bind": ("the gate is removed, or FabricDeviceReady is set", "kube-scheduler has bound the pod"),
+    "handover": ("FabricDeviceReschedule is set", "the claim has the node's own device"),
 }
 # Handover of the step's claim. ``none`` means that no claim is known yet, as with ``prewarm``.
 OF_NO_CLAIM: t.Final = "none"
 COUNTERS: t.Final[Mapping[str, Metric]] = {
-    "gate_opened_total": Metric("Pods whose scheduling gate was removed because their devices are on the node."),
-    "gate_released_total": Metric("Pods whose scheduling gate was removed without devices.",
+    "gate_opened_total": Metric("Pods that lost their scheduling gate because their devices are on the node."),
+    "gate_released_total": Metric("Pods that lost their scheduling gate without devices.",
                                   {"reason": ("unserved", "not_judged")}),
-    "gate_misjudged_total": Metric("Pods that the scheduler did not place where their devices are.",
+    "gate_misjudged_total": Metric("Pods that kube-scheduler did not place on the node with their devices.",
                                    {"reason": ("elsewhere", "unschedulable")}),
-    "provisioning_requests_total": Metric("ProvisioningRequests of this collection's class, by what became of them.",
+    "provisioning_requests_total": Metric("ProvisioningRequests of this collection's class, by result.",
                                           {"result": ("provisioned", "failed", "expired", "revoked")}),
-    "attaches_total": Metric("Requests to the CDI Manager for a device, by how they ended.",
+    "attaches_total": Metric("Requests to the CDI Manager for a device, by outcome.",
                              {"manager": CONFIGURED, "model": CONFIGURED, "outcome": ("succeeded", "failed"),
                               "reason": REASONS_ATTACH}),
-    "detaches_total": Metric("Detaches of a device, by how they ended; refused: the CDI Manager was not asked, since "
-                             "the device may not leave now.",
+    "detaches_total": Metric("Detaches of a device, by outcome. Refused detaches send no request to the CDI Manager.",
                              {"manager": CONFIGURED, "model": CONFIGURED, "outcome": ("succeeded", "failed", "refused"),
                               "reason": REASONS_DETACH}),
 }
 HISTOGRAMS: t.Final[Mapping[str, Metric]] = {
-    "attach_duration_seconds": Metric("Time from asking the CDI Manager to its answer, for each attached device.",
+    "attach_duration_seconds": Metric("Time from the request to the CDI Manager's reply, for each attached device.",
                                       buckets=MANAGER_BUCKETS, replaces="attach_seconds"),
-    "detach_duration_seconds": Metric("Time from asking the CDI Manager to its answer, for each detached device.",
+    "detach_duration_seconds": Metric("Time from the request to the CDI Manager's reply, for each detached device.",
                                       buckets=MANAGER_BUCKETS, replaces="detach_seconds"),
     "queue_duration_seconds": Metric("Time that a key of the work queue is ready before a worker takes it.",
                                      CONTROLLERS, ENGINE_BUCKETS),
     "reconcile_duration_seconds": Metric("Time that a worker takes for a key of the work queue.",
                                          CONTROLLERS, ENGINE_BUCKETS),
-    "gate_pass_duration_seconds": Metric("Time that one plan of all held pods takes.", buckets=ENGINE_BUCKETS),
-    "hop_duration_seconds": Metric("Time of each hop on a claim's way to its device.",
+    "gate_pass_duration_seconds": Metric("Time of one plan of all gated pods.", buckets=ENGINE_BUCKETS),
+    "hop_duration_seconds": Metric("Time of each step on a claim's way to its device.",
                                    {"hop": tuple(HOPS), "handover": (*HANDOVERS, OF_NO_CLAIM)}, HOP_BUCKETS),
 }
 # Values at the time of the scrape, see runtime/observed.py.
 GAUGES: t.Final[Mapping[str, Metric]] = {
-    "gated_pods": Metric("Pods that the scheduling gate holds now."),
-    "claims_waiting": Metric("ResourceClaims that wait for devices now."),
-    "leader": Metric("1 where this process leads and acts as the component, else 0.",
+    "gated_pods": Metric("Gated pods."),
+    "claims_waiting": Metric("ResourceClaims that wait for devices."),
+    "leader": Metric("1 if this process leads as the component, otherwise 0.",
                      {"component": ("publisher", "scaler", "operator")}),
     "queue_depth": Metric("Keys of the work queue that are ready and wait for a worker.", CONTROLLERS),
-    "fabric_up": Metric("1 when the last look at the CDI Manager succeeded without a complaint, else 0; not a "
-                        "number where this process does not look at it."),
-    "fabric_poll_age_seconds": Metric("Seconds since a poll of the CDI Manager succeeded last; not a number where this "
-                                      "process does not poll it."),
+    "fabric_up": Metric("1 if the last poll of the CDI Manager found no problem, otherwise 0. NaN without polls in "
+                        "this process."),
+    "fabric_poll_age_seconds": Metric("Seconds since the last successful poll of the CDI Manager. NaN without polls in "
+                                      "this process."),
     "fabric_free_devices": Metric("Devices that the CDI Manager counts as free.", {"model": CONFIGURED}),
     "pool_devices": Metric("Devices that the published ResourceSlices of the pools show.", {"model": CONFIGURED}),
-    "pools_refused": Metric("Models whose pools are not published, since a DeviceClass would fail on them."),
+    "pools_refused": Metric("Models without published pools, because a DeviceClass would fail on them."),
     "attached_devices": Metric("ComposableResources that have a device.", {"model": CONFIGURED}),
-    "prewarm_devices": Metric("Idle devices that prewarm keeps at this time of the week, for claims to come.",
+    "prewarm_devices": Metric("Minimum of idle devices by prewarm at this time of the week.",
                               {"model": CONFIGURED}),
-    "prewarm_device_hours_per_week": Metric("What prewarm costs at most: device-hours of a week in which its devices "
-                                            "are attached and nobody uses them.", {"model": CONFIGURED}),
-    "orphans": Metric("What belongs to nobody: devices attached to a node's machine without a ComposableResource, and "
-                      "ComposableResources whose node does not exist.", {"kind": ("device", "resource")}),
+    "prewarm_device_hours_per_week": Metric("Device-hours of a week in which devices of prewarm are idle, at most.",
+                                            {"model": CONFIGURED}),
+    "orphans": Metric("Devices on a node's machine without a ComposableResource, and ComposableResources without a "
+                      "node.", {"kind": ("device", "resource")}),
 }
 # Counters that are read at the time of the scrape.
 READ_COUNTERS: t.Final[Mapping[str, Metric]] = {
-    "watch_restarts_total": Metric("Watches that failed and were begun anew.", WATCHES),
+    "watch_restarts_total": Metric("Watches that failed and were restarted.", WATCHES),
     "trace_spans_dropped_total": Metric("Spans of traces that could not be sent to the collector."),
 }
 

@@ -34,12 +34,9 @@ HEAD = """\
 
 This page lists every key of the configuration. It is for platform administrators. The controllers, the rulebook, the
 playbooks (`config`, `config_path`), the modules `scale`, `claim_info` and `device_pool`, and `controllers_config` of
-the role `controllers` take the same keys. `make configuration-page` writes the page from the text of
-`ansible-doc composable.infra.scale`.
+the role `controllers` take the same keys.
 
-If a key is unknown or a value is not allowed, one sentence names the key, the value and what is allowed.
-
-An AWX survey can set a key by a variable of its own:
+An AWX survey can set a key by a variable of its own, with
 `config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. For a dict or a list, ask for a `textarea`
 and add `| from_yaml`. Don't ask for keys of `fabric`, because a respondent could redirect credentials. Use the
 credential type that the role `awx` creates.
@@ -103,11 +100,13 @@ def default(option: Option) -> str:
 
 
 def sentences(option: Option) -> Iterator[str]:
-    """Yield the description without Ansible's markup, then the choices."""
+    """Yield the description without Ansible's markup, then the choices that it does not name."""
     found = option["description"]
-    yield from (plain(text) for text in ([found] if isinstance(found, str) else found))
-    if "choices" in option:
-        yield f"One of {', '.join(f'`{choice}`' for choice in option['choices'])}."
+    said = [plain(text) for text in ([found] if isinstance(found, str) else found)]
+    yield from said
+    choices = [f"`{choice}`" for choice in option.get("choices", ())]
+    if any(choice not in " ".join(said) for choice in choices):
+        yield f"One of {', '.join(choices)}."
 
 
 def plain(text: str) -> str:

@@ -23,7 +23,7 @@ options:
     suboptions:
       device_info:
         description:
-          - The models that the fabric has, and how each appears in Kubernetes. It is CoHDI's table, with CoHDI's keys.
+          - The models that the fabric has, and how each appears in Kubernetes. It is CoHDI's table.
         type: list
         elements: dict
         required: true
@@ -51,7 +51,7 @@ options:
             description:
               - Further DRA drivers, at most 3, for nodes with one of them in the label
                 C(composable.infra/dra-driver).
-              - CoHDI's own components do not read this key.
+              - CoHDI's components ignore it.
             type: list
             elements: str
             default: []
@@ -64,17 +64,15 @@ options:
             required: true
           capacity:
             description:
-              - Capacities of the devices in pools, amounts such as V(80Gi) by name, so that a device is attached for
-                a claim for a part of it.
-              - With the handover V(direct), the claim has the whole device. CoHDI's own components do not read this
-                key.
+              - Capacities of the devices in pools, amounts such as V(80Gi) by name, for claims for a part of a device.
+              - With the handover V(direct), the claim has the whole device. CoHDI's components ignore it.
             type: dict
             default: {}
           bar-size:
             description:
-              - Addresses that all memory windows (BARs) of one device need together, such as V(64Gi). No more devices
-                are planned than a node's ports have room for. V(0) stands for unknown.
-              - CoHDI's own components do not read this key.
+              - Addresses that all memory windows (BARs) of one device need together, such as V(64Gi), so that plans
+                keep to the room of a node's ports. V(0) stands for unknown.
+              - CoHDI's components ignore it.
             type: str
             default: "0"
           cannot-coexist-with:
@@ -241,14 +239,12 @@ options:
         default: 1600
       usage_label:
         description:
-          - Key of a label of pods by which the usage of GPUs is summed, besides namespace and model, such as V(team).
-            By default usage is not summed by a label.
+          - Key of a label of pods by which the usage of GPUs is summed, too, such as V(team).
         type: str
         default: ""
       usage_rates:
         description:
-          - Price of one hour of a device, a mapping of C(cdi-model-name) to a number from 0 to 1000000. Without a rate,
-            a model has no cost.
+          - Price of one hour of a device, a mapping of C(cdi-model-name) to a number from 0 to 1000000.
         type: dict
         default: {}
       usage_currency:
@@ -258,8 +254,7 @@ options:
       prometheus_url:
         description:
           - Address of a Prometheus that scrapes the controllers, such as V(http://prometheus.monitoring:9090), without
-            credentials. The page then shows its history. By default the page shows the last day from the memory of
-            the process.
+            credentials. The page then shows its history. By default the page shows the last day.
         type: str
         default: ""
       label_prefix:
@@ -343,8 +338,7 @@ options:
       gone_node_power:
         description:
           - How the controllers know that the machine of a deleted node is off, so that its devices may be returned.
-            With V(reported), the CDI Manager must report it. With V(assume_off), you say so for each deleted node, if
-            the CDI Manager reports no power.
+            With V(reported), the CDI Manager must report it. With V(assume_off), you say so for each deleted node.
           - Do not use V(assume_off) if a machine may join another cluster. Its devices would be detached while pods
             use them.
         type: str
@@ -362,26 +356,23 @@ options:
         default: 8
       max_pool_devices:
         description:
-          - Largest number of free devices that one pool shows to the scheduler. While fewer than half of them are
-            left, the pool is filled up again. The scheduler and Cluster Autoscaler see no more at once. Each change of
-            a pool rewrites all its ResourceSlices, of 128 devices each. From 1 to 86400.
+          - Largest number of free devices that one pool shows to kube-scheduler and Cluster Autoscaler. Each change of
+            a pool rewrites its ResourceSlices, of 128 devices each. From 1 to 86400.
         type: int
         default: 512
       prewarm:
         description:
           - Minimums of idle devices. A list of mappings with C(model), the C(cdi-model-name), C(idle), the number of
-            devices, and C(node_selector), the labels of the nodes, by default all nodes. Waiting claims come first.
+            devices, and C(node_selector), the labels of the nodes, by default all nodes.
           - C(schedule) has other numbers for times of the week. It is a list of mappings with C(idle), C(from) and
-            C(to), times of day in quotes, C(days), by default all of C(mon) to C(sun), and C(timezone), by default
-            V(UTC). The first window that matches counts. A window ends on the next day if C(to) is not after
-            C(from).
+            C(to), times of day in quotes, C(days), by default C(mon) to C(sun), and C(timezone), by default V(UTC).
         type: list
         elements: dict
         default: []
       namespace_quotas:
         description:
           - Devices that a namespace may have, a mapping of namespaces to a mapping of C(cdi-model-name) to a number.
-            V(*) stands for any other namespace or model. There is no limit by default.
+            V(*) stands for any other namespace or model.
         type: dict
         default: {}
       namespace_attaches_per_minute:

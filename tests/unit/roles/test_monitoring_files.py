@@ -101,11 +101,9 @@ def test_every_alert_has_its_runbook_and_no_runbook_is_about_nothing() -> None:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_a_runbook_says_what_it_means_and_what_to_do(rule: dict[str, t.Any]) -> None:
-    said = runbooks()[rule["alert"]].split("**")
-    parts = dict(zip(said[1::2], said[2::2], strict=True))
-    assert list(parts) == ["Means.", "Do."]
-    assert len(parts["Means."].split()) > 8
-    assert re.search(r"^- \S", parts["Do."], re.MULTILINE)
+    means, _blank, what_to_do = runbooks()[rule["alert"]].strip().partition("\n\n")
+    assert len(means.split()) > 8
+    assert re.match(r"- \S", what_to_do)
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))

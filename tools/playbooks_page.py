@@ -48,16 +48,22 @@ def section(name: str, table: Table) -> str:
     parts = [f"{book['description']} With `--check` it {book['check']}."]
     takes = book.get("takes", ())
     if roles := book.get("roles"):
-        parts.append(f"Roles: {', '.join(f'[{role}](../roles/{role}/README.md)' for role in roles)}.")
+        parts.append(f"Runs the {_named('role', [f'[{role}](../roles/{role}/README.md)' for role in roles])}.")
     if tags := book.get("tags"):
-        parts.append("Each role is a tag." if tags == roles else f"Tags: {', '.join(f'`{tag}`' for tag in tags)}.")
+        named = f"Has the {_named('tag', [f'`{tag}`' for tag in tags])}."
+        parts.append("Each role is a tag." if tags == roles else named)
     if sets := [titled(each) for each in takes if each in table["sets"]]:
-        parts.append(f"Sets: {', '.join(f'[{each[4:]}](#{anchor(each)})' for each in sets)}.")
-    parts += [f"Artifact: `{stat}`, {text}." for stat, text in book.get("returns", {}).items()]
+        parts.append(f"Takes the {_named('set', [f'[{each[4:]}](#{anchor(each)})' for each in sets])}.")
+    parts += [f"Returns the artifact `{stat}`, {text}." for stat, text in book.get("returns", {}).items()]
     found = [f"## {name}", " ".join(parts)]
     if own := [each for each in takes if each not in table["sets"]]:
         found.append(rows(own, table))
     return "\n\n".join(found) + "\n"
+
+
+def _named(kind: str, names: Sequence[str]) -> str:
+    """Return the kind in the right number, and the names."""
+    return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def anchor(title: str) -> str:

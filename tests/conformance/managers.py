@@ -51,25 +51,26 @@ ROWS: t.Final[Mapping[str, Row]] = {
     "cm-complete": Row("cm", {"device_count": "complete"}, "a device counts only once it has come"),
     "nec": Row("nec"),
     "nec-cpus": Row("nec", {"generation": "cpus"}, "devices are connected to CPUs (open source CDIM)"),
-    "nec-sequential": Row("nec", {"sequential": True, "uuids": True}, "one procedure after the other; tells UUIDs"),
+    "nec-sequential": Row("nec", {"sequential": True, "uuids": True}, "one procedure after the other, reports UUIDs"),
     "sunfish": Row("sunfish"),
     "sunfish-numbers": Row(
         "sunfish", {"agents": False}, "no agents: a number of GPUs per node, as CoHDI asks", at_most=1,
         apart={
-            "a_repeated_token_loses_no_device": "of two devices of a model none can be detached: only a number is told",
+            "a_repeated_token_loses_no_device":
+                "only a number is reported, so none of two devices of a model can be detached",
         },
     ),
     "redfish": Row("redfish"),
     "redfish-tasks": Row(
         "redfish", {"dialects": ["AddResourceBlock"], "asynchronous": True, "strict_etags": True, "page": 3,
                     "expand": False},
-        "202 and a task monitor; the system's ETag too; pages of three, no $expand",
+        "202 and a task monitor, the system's ETag too, pages of three, no $expand",
     ),
     "redfish-connections": Row("redfish", {"dialects": ["Connections"]}, "connections only"),
     "redfish-zones": Row("redfish", {"dialects": ["Zones"]}, "zones by PATCH with If-Match only"),
     "redfish-compose": Row("redfish", {"dialects": ["Compose"]}, "a manifest of the Compose action only"),
     "redfish-compose-one-sided": Row(
-        "redfish", {"dialects": ["Compose"], "one_sided": True}, "Compose; only blocks say which system has them"),
+        "redfish", {"dialects": ["Compose"], "one_sided": True}, "Compose, only blocks name their system"),
 }
 MAIN: t.Final = tuple(name for name, row in ROWS.items() if not row.variant)
 

@@ -178,7 +178,7 @@ def _faults() -> list[str]:
 def _stories() -> list[str]:
     rows = [[story.title, *(_told(story, manager) for manager in MAIN)] for story in STORIES]
     return [
-        "What goes wrong around a CDI Manager, tried with each of them (`tests/conformance/stories`):", "",
+        "Each story is a fault around a CDI Manager, tried with each of them (`tests/conformance/stories`):", "",
         *table(["", *MAIN], rows), "",
         "✔ tried, – not tried with this manager, and why. The ways in which a manager can be set up are tried too,",
         "except where the list says why not.", "",

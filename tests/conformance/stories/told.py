@@ -41,7 +41,7 @@ _NUMBER: t.Final = "a request names a number of devices, so two clients of one m
 _WHOLE: t.Final = "each list comes whole"
 _AT_ONCE: t.Final = "it answers when the change is done, and has no operations"
 _NO_LOGIN: t.Final = "its clients do not log in"
-_ONE_WAY: t.Final = "it is the same in every way of the manager; one way is tried"
+_ONE_WAY: t.Final = "it is the same in every way of the manager, so one way is tried"
 
 PROXY: t.Final = Story(
     "a proxy answers in place of the manager",
@@ -54,7 +54,7 @@ SAME_MACHINE: t.Final = Story(
     "Between our look and our request another client attaches to the machine. Each client is given its own device.",
     "test_second_client.py::test_each_client_of_one_machine_is_given_its_own_device",
     {**_all_of(_NUMBER, "cm"), "sunfish-numbers": _NUMBER,
-     **_all_of("what another's apply has connected cannot be told from what ours connected before it failed", "nec"),
+     **_all_of("devices of another's apply look like those that ours connected before it failed", "nec"),
      "redfish-compose-one-sided": "the system's ETag, which a manifest names, does not change when a block comes"},
 )
 OTHER_MACHINE: t.Final = Story(

@@ -128,7 +128,7 @@ def a_repeated_token_loses_no_device(subject: Subject) -> str:
     if not came:
         came = {d.uid: d for d in gain(subject, subject.wanted, 1).devices}
     give_back(subject, came.values())
-    return "a repeated token is recognised" if known else "a token is not recognised: read the machine first"
+    return "a repeated token is recognized" if known else "a token is not recognized, read the machine first"
 
 
 def a_crash_loses_no_device(subject: Subject) -> str:

@@ -80,7 +80,7 @@ def every_device_is_listed_once(subject: Subject) -> str:
             owner = machines.get(device.machine or "")
             must(owner is not None and any(d.uid == device.uid for d in owner.devices),
                  f"device {device.uid} names machine {device.machine}, which does not show it")
-    return "free devices too" if subject.fabric.capabilities.lists_free else "attached devices; free ones are counted"
+    return "free devices too" if subject.fabric.capabilities.lists_free else "attached devices, others counted"
 
 
 def devices_say_what_they_are(subject: Subject) -> str:

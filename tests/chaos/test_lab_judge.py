@@ -253,7 +253,7 @@ class TestPage:
         assert rows == {
             "runs": "4", "passed": "2", "devices attached": "8", "hours": "1.0", "runs with double attachments": "0",
             "runs with leaks": "1", "runs with lost claims": "0", "runs with thefts": "1",
-            "runs with pods held longer than the bound": "0", "runs with other trouble": "1",
+            "runs with pods held longer than the bound": "0", "runs with other problems": "1",
             "seeds": "1 to 3, 7", "seeds that failed": "2, 7"}
 
     def test_the_rest_of_the_page_stays(self) -> None:

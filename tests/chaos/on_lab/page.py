@@ -31,7 +31,7 @@ def table(found: Sequence[LabOutcome]) -> str:
     rows = [("runs", sums.runs), ("passed", sums.runs - sums.failed), ("devices attached", sums.attaches),
             ("hours", f"{sums.hours:.1f}"), *((f"runs with {words}", broken[kind])
                                               for kind, words in WORDS.items()),
-            ("runs with other trouble", sum(bool(kinds(it.violations) - WORDS.keys()) for it in found)),
+            ("runs with other problems", sum(bool(kinds(it.violations) - WORDS.keys()) for it in found)),
             ("seeds", ranges(sorted(it.seed for it in found))),
             ("seeds that failed", ranges(sorted(it.seed for it in found if it.violations)) or "none")]
     return "".join(["| Recorded on the lab | |\n|---|---|\n", *(f"| {what} | {value} |\n" for what, value in rows)])

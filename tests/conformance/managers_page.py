@@ -101,7 +101,6 @@ def page(found: Mapping[str, Examined]) -> str:
     return "\n".join([
         HEAD, "## How each is reached", "", *_reached(), "",
         "## What each can do", "", "The modules take these into account.", "", *_features(found), "",
-        "## What a status means", "", *_statuses(), "",
     ])
 
 
@@ -113,6 +112,7 @@ def checks_page(found: Mapping[str, Examined]) -> str:
         "## What the checks mean", "", *(f"- **{check.title}**: {check.means}" for check in tried()), "",
         "## Under faults", "", *_faults(), "",
         "## Stories", "", *_stories(), "",
+        "## What a status means", "", *_statuses(), "",
     ])
 
 

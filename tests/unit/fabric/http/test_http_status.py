@@ -130,7 +130,7 @@ def test_a_success_that_cannot_be_understood_is_uncertain_only_after_a_change() 
 
 
 ROW = re.compile(r"^\| ([\d, ]+|other 5xx) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", re.MULTILINE)
-PAGE = Path(__file__).parents[4] / "docs" / "managers.md"
+PAGE = Path(__file__).parents[4] / "docs" / "contributors" / "conformance.md"
 
 
 def test_the_table_of_the_docs_is_what_the_code_does() -> None:

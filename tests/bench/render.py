@@ -42,7 +42,7 @@ def hops_table(rows: list[dict[str, t.Any]]) -> str:
 
 def baseline_table(rows: list[dict[str, t.Any]]) -> str:
     """Return the totals beside CoHDI's and the lower bound, in seconds."""
-    lines = ["| Scenario | runs | CoHDI, median (s) | floor (s) | composable.infra, median [min..max] (s) | "
+    lines = ["| Scenario | runs | CoHDI, median (s) | lower bound (s) | composable.infra, median [min..max] (s) | "
              "pods on the node attached for |", "|---|---|---|---|---|---|"]
     for row in rows:
         cohdi, floor = COHDI[row["name"]]
@@ -175,11 +175,11 @@ _LARGE = (
     ("memory after all the work below, RSS (MiB)", "worked_mib", "{:.0f}"),
     ("all lists read (s)", "list_seconds", "{:.2f}"),
     ("first pass over all nodes and pools (s)", "first_pass_seconds", "{:.2f}"),
-    ("a look at the fabric (s)", "look_seconds", "{:.2f}"),
+    ("a poll of the fabric (s)", "look_seconds", "{:.2f}"),
     ("what plans need, read ahead in the background (s)", "read_ahead_seconds", "{:.2f}"),
-    ("first plan of a held pod (s)", "plan_first_seconds", "{:.2f}"),
-    ("next plan of a held pod (s)", "plan_again_seconds", "{:.3f}"),
-    ("plan of 100 held pods at once (s)", "plan_burst_seconds", "{:.3f}"),
+    ("first plan of a gated pod (s)", "plan_first_seconds", "{:.2f}"),
+    ("next plan of a gated pod (s)", "plan_again_seconds", "{:.3f}"),
+    ("plan of 100 gated pods at once (s)", "plan_burst_seconds", "{:.3f}"),
 )
 
 
@@ -205,7 +205,7 @@ def soak_table(rows: list[dict[str, t.Any]]) -> str:
     for row in rows:
         kinds = ", ".join(f"{count:.2f} {kind}" for kind, count in row["requests_per_pod"].items() if count >= 0.05)
         lines += [
-            f"| pods in {row['minutes']:g} minutes | {row['pods']:,}; {row['ran']:,} ran |",
+            f"| pods in {row['minutes']:g} minutes | {row['pods']:,}, of which {row['ran']:,} ran |",
             f"| claim created → Running p50 / p99 / max (ms) | {_hop(row['created_to_running_ms'])} |",
             f"| RSS of the controller, median of each tenth (MiB) | {', '.join(map(str, row['rss_mib']))} |",
             f"| pods that waited at a time: most, mean of the last minute | {row['most_waiting']}, "
@@ -232,7 +232,7 @@ def real_table(rows: list[dict[str, t.Any]]) -> str:
     return "\n".join(lines)
 
 
-_AGREEMENT = (("wait_p50", "wait, half of the pods (s)"), ("wait_p90", "wait, 90 % of the pods (s)"),
+_AGREEMENT = (("wait_p50", "wait, half of the pods (s)"), ("wait_p90", "wait, 90% of the pods (s)"),
               ("wait_mean", "wait, mean (s)"), ("utilisation", "devices in use (%)"), ("attaches", "attaches"))
 
 

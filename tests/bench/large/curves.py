@@ -164,7 +164,7 @@ def _plan(made: ControllerManager, name: str, count: int = 1) -> None:
         made.state.pods.upsert(pod)
     placed = plan_held_pods(made.state, made.gating._cache, made.gating._known_nodes).placements
     if len(placed) < count:
-        raise RuntimeError(f"{len(placed)} of {count} held pods were given a node")
+        raise RuntimeError(f"{len(placed)} of {count} gated pods got a node")
     for number in range(count):
         claim, pod = objects.held_pod(f"{name}-{number}")
         made.state.pods.remove(pod)
@@ -179,7 +179,7 @@ def _events(nodes: int) -> Iterator[tuple[str, ApiResource, list[objects.Json]]]
     yield "device changed", COMPOSABLE_RESOURCES, [objects.resource(i, 0) for i in some]
     yield "slice changed", SLICES, [objects.node_slice(i) for i in some]
     yield "pod changed", PODS, [objects.pod(i, 0) for i in some]
-    yield "held pod comes", PODS, [objects.held_pod(f"event-{i}", objects.GPUS)[1] for i in range(TRIES)]
+    yield "gated pod comes", PODS, [objects.held_pod(f"event-{i}", objects.GPUS)[1] for i in range(TRIES)]
 
 
 def _event(made: ControllerManager, recorded: Recorded, kind: ApiResource, raws: list[objects.Json]) -> float:

@@ -70,7 +70,7 @@ def _rows(large: int, *others: int) -> Iterator[tuple[str, str]]:
 def _look(shown: Fed) -> list[tuple[str, str]]:
     began, busy = time.monotonic(), time.process_time()
     shown.look()
-    return [("a look at the emulated fabric, over TLS",
+    return [("a poll of the emulated fabric, over TLS",
              f"{time.monotonic() - began:.1f} s, {time.process_time() - busy:.1f} s of processor time")]
 
 
@@ -88,7 +88,7 @@ def _process(shown: Fed) -> list[tuple[str, str]]:
     return [("first page: rows read, in seconds of processor time", f"{opened:.1f}"),
             ("all rows", f"{len(snapshot) / 1e6:.1f} MB, packed {packed / 1e6:.1f} MB"),
             ("a changed device, for each page", f"{change_bytes:.0f} bytes"),
-            (f"{CHANGES} changes a second, asked of the manager, no page open", f"{alone:.1%} of a core"),
+            (f"{CHANGES} changes a second at the manager, no page open", f"{alone:.1%} of a core"),
             (f"the same with {PAGES} open pages", f"{many:.1%} of a core")]
 
 
@@ -166,7 +166,7 @@ def _browser(shown: Fed) -> Iterator[tuple[str, str]]:
         worker.join()
     half, most = (found[round(share * (len(found) - 1))] for share in (0.5, 0.95))
     yield ("a frame while 300 pixels are scrolled in each, with changes",
-           f"half up to {half:.0f} ms, 95 % up to {most:.0f} ms, the longest {found[-1]:.0f} ms")
+           f"half up to {half:.0f} ms, 95% up to {most:.0f} ms, the longest {found[-1]:.0f} ms")
 
 
 def _what_if(shown: Fed) -> Iterator[tuple[str, str]]:
@@ -183,8 +183,8 @@ def _asked(shown: Fed, query: str) -> str:
     answer = json.loads(connection.getresponse().read())
     connection.close()
     took, ours = time.monotonic() - began, time.process_time() - busy
-    said = "not answered: " + answer["error"] if "error" in answer else "answered"
-    return (f"{said}; {took:.0f} s, of processor time {ours:.1f} s in the controller and "
+    said = f'not answered, "{answer["error"]}",' if "error" in answer else "answered in"
+    return (f"{said} {took:.0f} s, of processor time {ours:.1f} s in the controller and "
             f"{_children() - child:.1f} s in its child")
 
 

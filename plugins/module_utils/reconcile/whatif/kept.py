@@ -30,11 +30,11 @@ Json = dict[str, t.Any]
 Keep = Callable[[Json], Json]
 
 LEFT_OUT: t.Final = (
-    "Secrets (never read), ConfigMaps but the numbers that the controllers counted, Events but when pods were ended",
+    "Secrets, ConfigMaps except the counts of the controllers, Events except the ends of pods",
     "environment variables, commands, arguments, images and probes of containers",
-    "what volumes refer to, service accounts, image pull secrets, host aliases",
-    "annotations, but for those that a planner reads, and the timelines of served claims",
-    "owners of all objects but pods and special claims, managed fields, labels of claims and slices",
+    "sources of volumes, service accounts, image pull secrets, host aliases",
+    "annotations that no planner reads, except timelines of served claims",
+    "owners of objects other than pods and special claims, managed fields, labels of claims and slices",
     "parameters of drivers in ResourceClaims and DeviceClasses",
     "addresses, images and system information of nodes",
     "addresses and credentials of API server and CDI Manager",

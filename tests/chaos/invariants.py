@@ -167,10 +167,12 @@ class Judge:
     def count_attaches(self) -> None:
         """Check that no more devices were attached than pods and Jobs have requested.
 
-        A run without faults must not attach a device, detach it unused, and attach it again.
+        A run without faults must not attach a device, detach it unused, and attach it again. A Job that
+        Kueue preempts needs its devices twice. So does a Job that gets its nodes afterwards.
         """
         steps = self._world.scenario.steps
-        wanted = sum(int(step.with_["count"]) * int(step.with_.get("devices", 1)) + ("second" in step.with_)
+        wanted = self._world.kueue.evicted + sum(job.size for job in self._world.kueue.jobs if job.topology)
+        wanted += sum(int(step.with_["count"]) * int(step.with_.get("devices", 1)) + ("second" in step.with_)
                      for step in steps if step.kind in ("pod", "job"))
         attached = sum(entry.what == "attached" for entry in self._world.manager.log)
         if attached > wanted:

@@ -59,7 +59,7 @@ def scenario(seed: int) -> Scenario:
 
 
 def queue_scenario(seed: int) -> Scenario:
-    """Return a random scenario with a queue of Jobs beside other pods.
+    """Return a random scenario with one queue of Jobs, or two that borrow, beside other pods.
 
     Every second one has no faults, and all its pods are gated. The scheduler may place a pod of a
     pool on a node that gets no device in time, which is another story.
@@ -68,9 +68,10 @@ def queue_scenario(seed: int) -> Scenario:
     calm = seed % 2 == 0
     others = [step for step in base.steps if step.kind in ("pod", "delete") or (not calm and step.kind in faults.DO)]
     others = [step for step in others if not (calm and step.with_.get("namespace") == "plain")]
-    steps = [*others, *workload.jobs(rng, base.devices)]
+    queues = ("main",) if rng.random() < 0.5 else ("main", "other")
+    steps = [*others, *workload.jobs(rng, base.devices, queues)]
     return replace(base, direct=() if calm else base.direct, queue=rng.randint(1, 2) * max(base.devices.values()),
-                   steps=tuple(sorted(steps, key=lambda step: step.at)))
+                   queues=queues, steps=tuple(sorted(steps, key=lambda step: step.at)))
 
 
 def run(found: Scenario) -> Outcome:

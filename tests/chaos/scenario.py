@@ -37,7 +37,7 @@ class Scenario:
     sees. ``wired``: the CDI Manager is reached by the shipped FM driver and HTTP. Only then it can
     give wrong answers. ``attach_timeout``, ``gone_node_power``: the settings. The CDI Manager
     reports no power state. ``queue``: quota of a Kueue in devices, 0 for none. Only with a Kueue the
-    controllers serve ProvisioningRequests.
+    controllers serve ProvisioningRequests. ``queues``: ClusterQueues that share this quota.
     """
 
     seed: int
@@ -58,6 +58,7 @@ class Scenario:
     attach_timeout: float = 15.0
     gone_node_power: str = "assume_off"
     queue: int = 0
+    queues: tuple[str, ...] = ("main",)
     steps: tuple[Step, ...] = ()
 
     def without(self, dropped: set[int]) -> Scenario:
@@ -73,4 +74,5 @@ class Scenario:
         """Read the text of ``to_json``."""
         data = json.loads(text)
         return Scenario(**{**data, "direct": tuple(data.get("direct", ())),
+                           "queues": tuple(data.get("queues", ("main",))),
                            "steps": tuple(Step(**step) for step in data["steps"])})

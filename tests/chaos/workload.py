@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import NAME
@@ -55,15 +55,16 @@ def steps(rng: random.Random, nodes: int) -> list[Step]:
     return [*found, *_by_administrators(rng, nodes)]
 
 
-def jobs(rng: random.Random, devices: Mapping[str, int]) -> list[Step]:
-    """Return Jobs for a queue. Each of them fits on the fabric if nothing else does."""
+def jobs(rng: random.Random, devices: Mapping[str, int], queues: Sequence[str]) -> list[Step]:
+    """Return Jobs for these queues. Each of them fits on the fabric if nothing else does."""
     found: list[Step] = []
     for number in range(rng.randint(2, 6)):
         model = rng.choice(MODELS)
         each = rng.choice((1, 1, 2)) if devices[model] > 1 else 1
         wanted: dict[str, t.Any] = {"name": f"job-{number}", "namespace": rng.choice(("team-a", "team-b")),
                                     "model": model, "devices": each, "count": rng.randint(1, devices[model] // each),
-                                    "seconds": rng.choice((1.0, 10.0, 30.0))}
+                                    "seconds": rng.choice((1.0, 10.0, 30.0)), "queue": rng.choice(queues),
+                                    "priority": rng.choice((0, 0, 10))}
         found.append(Step(rng.uniform(0.0, SECONDS), "job", wanted))
     return found
 
@@ -89,14 +90,18 @@ def _pod(world: World, with_: Mapping[str, t.Any]) -> None:
 
 
 def create_pod(world: World, name: str, namespace: str, entries: list[tuple[str, str, int]],
-               annotations: Mapping[str, str], zone: str | None = None) -> None:
-    """Create a pod and its claims. ``entries``: entry, model and number of devices of each claim."""
+               annotations: Mapping[str, str], zone: str | None = None, gates: Sequence[str] = ()) -> None:
+    """Create a pod and its claims.
+
+    ``entries``: entry, model and number of devices of each claim. ``gates``: further scheduling gates.
+    """
     spec: Json = {"schedulerName": "default-scheduler", "containers": [{"name": "c"}], "resourceClaims": [
         {"name": entry, "resourceClaimName": f"{name}-{entry}"} for entry, _model, _count in entries]}
     if zone:
         spec["nodeSelector"] = {"zone": zone}
-    if NAMESPACES[namespace] and _gated(world):
-        spec["schedulingGates"] = [{"name": pods.GATE}]
+    gates = [*([pods.GATE] if NAMESPACES[namespace] and _gated(world) else []), *gates]
+    if gates:
+        spec["schedulingGates"] = [{"name": gate} for gate in gates]
     meta = {"name": name, **({"annotations": {**annotations}} if annotations else {})}
     made = world.server.create("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}},
                                namespace)
@@ -141,7 +146,11 @@ def delete(world: World, name: str, namespace: str) -> None:
 
 @dataclass
 class Job:
-    """A Job in the queue of Kueue: ``count`` pods with ``devices`` each, which run for ``seconds``."""
+    """A Job for Kueue: ``count`` pods with ``devices`` each, which run for ``seconds``.
+
+    ``queue``: the name of its ClusterQueue. ``topology``: the nodes that topology-aware scheduling
+    chooses for its pods after the devices were attached, none without a topology request.
+    """
 
     name: str
     namespace: str
@@ -149,6 +158,10 @@ class Job:
     count: int
     devices: int
     seconds: float
+    queue: str = "main"
+    priority: int = 0
+    topology: tuple[str, ...] = ()
+    reserved_at: float = 0.0
     state: str = "queued"
     attempt: int = 1
     not_before: float = 0.0
@@ -164,6 +177,11 @@ class Job:
     def pods(self) -> list[str]:
         """Return the names of its pods."""
         return [f"{self.name}-{number}" for number in range(self.count)]
+
+    @property
+    def size(self) -> int:
+        """Return the number of its devices."""
+        return self.count * self.devices
 
     @property
     def over(self) -> bool:

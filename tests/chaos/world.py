@@ -16,10 +16,11 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.tests.chaos.models import cdi_manager, transport
 from ansible_collections.composable.infra.tests.chaos.models.api_server import ApiServer, Call
 from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
+from ansible_collections.composable.infra.tests.chaos.models.cluster_queues import ClusterQueue, Cohort
 from ansible_collections.composable.infra.tests.chaos.models.controllers import Controllers
 from ansible_collections.composable.infra.tests.chaos.models.kube_controllers import ClaimController
 from ansible_collections.composable.infra.tests.chaos.models.kube_scheduler import KubeScheduler
-from ansible_collections.composable.infra.tests.chaos.models.kueue import Kueue
+from ansible_collections.composable.infra.tests.chaos.models.kueue import HOSTNAME, Kueue
 from ansible_collections.composable.infra.tests.chaos.models.node import Node
 from ansible_collections.composable.infra.tests.chaos.models.transport import Network
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
@@ -66,7 +67,9 @@ class World:
                            reads_claims=scenario.agents_read_claims) for name in names]
         self.controllers = Controllers(self.simulation, self.network, self.manager, self._config(),
                                        scenario.replicas, scenario.wired)
-        self.kueue: Kueue = Kueue(self, scenario.queue)
+        share, rest = divmod(scenario.queue, len(scenario.queues))
+        self.kueue: Kueue = Kueue(self, Cohort({name: ClusterQueue(share + (rest if number == 0 else 0))
+                                                for number, name in enumerate(scenario.queues)}))
         self.manager.fate, self.network.fate = self._fate_at_manager, self._fate_at_server
         self.manager.lie = lambda: self._drawn("wire") or ""
         self.manager.at_point = self.network.at_point = self._at_point
@@ -81,7 +84,8 @@ class World:
             "selectors": [{"cel": {"expression": expression}}]}})
         for number, node in enumerate(self.nodes):
             self.server.create("nodes", {
-                "metadata": {"name": node.name, "labels": {"zone": f"zone-{number % 2}"}},
+                "metadata": {"name": node.name, "labels": {
+                    "zone": f"zone-{number % 2}", HOSTNAME: node.name}},
                 "spec": {"providerID": f"fsas-cdi://{node.machine}"},
                 "status": {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"},
                            "conditions": [{"type": "Ready", "status": "True"}]}})

@@ -6,8 +6,15 @@
 It does what ``pkg/controller/admissionchecks/provisioning/controller.go`` of kubernetes-sigs/kueue
 does with the conditions of a request (``syncCheckStates``): Failed and BookingExpired are retried
 after a back-off, at most ``BackoffLimitCount`` times, then the Job is rejected. CapacityRevoked
-rejects it at once. Provisioned admits it, and its pods get the annotation of ``podSetUpdates``. The
-order is that of a strict FIFO queue. Flavors, cohorts and preemption are not modeled.
+rejects it at once. Provisioned admits it, and its pods get the annotation of ``podSetUpdates``.
+``cluster_queues`` chooses the next Job and those to preempt.
+
+A preempted Job is evicted: its pods are deleted, and its request with
+``CleanupProvisioningRequestsOnEviction`` (``Reconcile`` there, on by default since 0.19). It gets the
+same name when the Job has quota again. Topology-aware scheduling assigns nodes after the check is
+ready (``podSetTopologyRequest`` in ``pkg/scheduler/flavorassigner/tas_flavorassigner.go``), by the
+resources of nodes. It does not consider devices. Then the gate of its pods is removed, with the node
+selector in the same patch (``pkg/controller/tas/topology_ungater.go``). Here a story names the nodes.
 """
 
 from __future__ import annotations
@@ -18,6 +25,7 @@ from dataclasses import dataclass, field
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods, provisioning_requests
 from ansible_collections.composable.infra.tests.chaos import workload
 from ansible_collections.composable.infra.tests.chaos.models.api_server import ApiServer, Refusal
+from ansible_collections.composable.infra.tests.chaos.models.cluster_queues import Cohort
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json
 from ansible_collections.composable.infra.tests.chaos.simulation import stand_ins
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation
@@ -29,15 +37,21 @@ if t.TYPE_CHECKING:
 # ``provisioningrequestconfig_types.go``: defaults of ProvisioningRequestRetryStrategy.
 BACKOFF_LIMIT, BACKOFF_BASE, BACKOFF_MOST = 3, 60.0, 1800.0
 PERIOD = 0.5
+TOPOLOGY = "kueue.x-k8s.io/topology"
+HOSTNAME = "kubernetes.io/hostname"
 QUEUED, REQUESTED, ADMITTED, FINISHED, REJECTED = "queued", "requested", "admitted", "finished", "rejected"
 
 
 @dataclass
 class Kueue:
-    """``quota``: devices that admitted and requested Jobs may have together."""
+    """``cleans``: the feature gate CleanupProvisioningRequestsOnEviction. ``evicted``: devices of Jobs
+    that were preempted.
+    """
 
     world: World
-    quota: int = 1000
+    cohort: Cohort
+    cleans: bool = True
+    evicted: int = 0
     jobs: list[Job] = field(default_factory=list)
     process: Process = field(default_factory=lambda: Process("kueue"))
 
@@ -67,15 +81,36 @@ class Kueue:
     def _run(self) -> None:
         while True:
             stand_ins.Event().wait(PERIOD)
+            self._cycle()
             for job in self.jobs:
-                {QUEUED: self._reserve_quota, REQUESTED: self._check, ADMITTED: self._follow}.get(
-                    job.state, self._clean_up)(job)
+                if job.state != QUEUED:
+                    {REQUESTED: self._check, ADMITTED: self._follow}.get(job.state, self._clean_up)(job)
 
-    def _reserve_quota(self, job: Job) -> None:
-        ahead = any(other.state == QUEUED for other in self.jobs[:self.jobs.index(job)])
-        used = sum(each.count * each.devices for each in self.jobs if each.state in (REQUESTED, ADMITTED))
-        if ahead or self.simulation.now < job.not_before or used + job.count * job.devices > self.quota:
-            return
+    def _cycle(self) -> None:
+        """Give quota to the Jobs that are next, or preempt others for them."""
+        waiting = [job for job in self.jobs if job.state == QUEUED]
+        reserved = [job for job in self.jobs if job.state in (REQUESTED, ADMITTED)]
+        for job in self.cohort.order(waiting, reserved):
+            if self.simulation.now < job.not_before:
+                continue
+            if self.cohort.fits(job, reserved):
+                self._request(job)
+                reserved.append(job)
+            elif victims := self.cohort.victims(job, reserved):
+                for victim in victims:
+                    self._evict(victim)
+                    reserved.remove(victim)
+                reserved.append(job)  # no other Job of this cycle gets what it waits for
+
+    def _evict(self, job: Job) -> None:
+        for name in job.pods:
+            workload.delete(self.world, name, job.namespace)
+        if self.cleans:
+            self._delete("provisioningrequests", job.request, job.namespace)
+        job.state, job.running_since, job.message = QUEUED, 0.0, "preempted"
+        self.evicted += job.size
+
+    def _request(self, job: Job) -> None:
         template = f"ppt-{job.request}-main"
         self._create("resourceclaimtemplates", job.namespace, {
             "metadata": {"name": job.name}, "spec": {"spec": workload.claim_spec(job.model, job.devices)}})
@@ -86,7 +121,7 @@ class Kueue:
             "metadata": {"name": job.request}, "spec": {
                 "provisioningClassName": provisioning_requests.CLASS,
                 "podSets": [{"podTemplateRef": {"name": template}, "count": job.count}]}})
-        job.state = REQUESTED
+        job.state, job.reserved_at = REQUESTED, self.simulation.now
 
     def _check(self, job: Job) -> None:
         """Act on the conditions in the order of ``syncCheckStates``."""
@@ -129,8 +164,18 @@ class Kueue:
         found = self.server.find("pods", name, job.namespace)
         if found is None and self.server.find("resourceclaims", f"{name}-first", job.namespace) is None:
             workload.create_pod(self.world, name, job.namespace, [("first", job.model, job.devices)],
-                                {provisioning_requests.CONSUMES: job.request})
+                                {provisioning_requests.CONSUMES: job.request}, gates=[TOPOLOGY] if job.topology else [])
+        elif found is not None and TOPOLOGY in pods.foreign(found):
+            self._ungate(job, found)
         return found
+
+    def _ungate(self, job: Job, pod: Json) -> None:
+        """Choose the node of a pod, and remove its topology gate."""
+        number = job.pods.index(pod["metadata"]["name"])
+        gates = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != TOPOLOGY]
+        selector = {HOSTNAME: job.topology[number % len(job.topology)]}
+        self.server.update("pods", pod["metadata"]["name"], job.namespace,
+                           {"spec": {"schedulingGates": gates or None, "nodeSelector": selector}})
 
     def _clean_up(self, job: Job) -> None:
         """Delete what a restore of etcd brought back of a Job that is over."""

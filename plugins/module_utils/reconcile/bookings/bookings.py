@@ -30,6 +30,8 @@ class Booking:
     ``pods``: all pods that it expects, by UID. ``phase`` is ``waiting`` (no node yet), ``booked``
     (nodes chosen) or ``done`` (devices attached, pods may use them). ``reason`` says why it waits.
     ``unsupported`` says why it never gets devices. ``failures`` counts nodes that were given up.
+    ``displaced``: pods (their UIDs) that may not run where the devices are, and for which a place was
+    given up.
     """
 
     key: ProvisioningKey
@@ -40,6 +42,7 @@ class Booking:
     unsupported: str = ""
     failures: int = 0
     claims: set[str] = field(default_factory=set)
+    displaced: frozenset[str] = frozenset()
 
 
 class Bookings:
@@ -128,6 +131,16 @@ class Bookings:
             found = self._known.get(key) if key else None
             if found is not None and found.phase == BOOKED:
                 found.phase, found.reason, found.failures = WAITING, reason, found.failures + 1
+        if key is not None:
+            self._queue.add(key)
+
+    def displace(self, expected: str, pod: str) -> None:
+        """Record that the place of an expected pod (its UID) is given up for another pod."""
+        with self._lock:
+            key = self._by_pod.get(expected)
+            found = self._known.get(key) if key else None
+            if found is not None:
+                found.displaced |= {pod}
         if key is not None:
             self._queue.add(key)
 

@@ -41,6 +41,30 @@ class Booked:
 def booked_placements(state: ClusterState, bookings: Bookings) -> Iterator[Booked]:
     """Yield each gated pod whose request has a place with its devices. No place is yielded twice."""
     taken: set[str] = set()
+    for _booking, _pod, places in _coming(state, bookings):
+        found = next((each for each in places
+                      if each.expected.pod.uid not in taken and not unsuitable(state, each.placement)), None)
+        if found is not None:
+            taken.add(found.expected.pod.uid)
+            yield found
+
+
+def misplaced(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booked, str]]:
+    """Yield each gated pod that may not run where its request has devices for it, with one of these
+    places, and why.
+
+    Kueue's topology-aware scheduling, for example, chooses nodes when the devices are attached.
+    """
+    taken: set[str] = set()
+    for booking, pod, places in _coming(state, bookings):
+        left = [each for each in places if each.expected.pod.uid not in taken]
+        if left and pod.uid not in booking.displaced and all(unsuitable(state, each.placement) for each in left):
+            taken.add(left[0].expected.pod.uid)
+            yield left[0], unsuitable(state, left[0].placement)
+
+
+def _coming(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booking, GatedPod, list[Booked]]]:
+    """Yield each gated pod of a request that has its devices, with the places of its kind."""
     for raw in state.pods.by("gated", True) if bookings.keys() else ():
         request = consumed(raw)
         booking = bookings.get(ProvisioningKey(*request)) if request else None
@@ -48,21 +72,17 @@ def booked_placements(state: ClusterState, bookings: Bookings) -> Iterator[Booke
                 raw["metadata"]["uid"]):
             continue
         pod = GatedPod(raw, state.claims_by_entry(raw), 0.0)
-        found = next(_fitting(state, booking, pod, taken), None)
-        if found is not None:
-            taken.add(found.expected.pod.uid)
-            yield found
+        yield booking, pod, [*_places(state, booking, pod)]
 
 
-def _fitting(state: ClusterState, booking: Booking, pod: GatedPod, taken: set[str]) -> Iterator[Booked]:
+def _places(state: ClusterState, booking: Booking, pod: GatedPod) -> Iterator[Booked]:
     wanted = _wanted(state, pod)
     for uid, expected in booking.pods.items():
         reservation = state.reservations.get(uid)
-        if uid in taken or reservation is None or reservation.phase != OPEN:
-            continue
-        if wanted is not None and wanted == _wanted(state, expected.pod):
+        if wanted is not None and reservation is not None and reservation.phase == OPEN and wanted == _wanted(
+                state, expected.pod):
             made = _booked(state, pod, expected, reservation.placement)
-            if made is not None and not unsuitable(state, made.placement):
+            if made is not None:
                 yield made
 
 

@@ -27,7 +27,7 @@ from ...runtime.batcher import Batcher
 from ...runtime.threads import Stopped, Threads
 from ...runtime.work_queue import WorkQueue
 from ..bookings.bookings import Bookings
-from ..bookings.consumers import booked_placements
+from ..bookings.consumers import booked_placements, misplaced
 from ..controller import Change, Controller
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
@@ -219,7 +219,10 @@ class GatingController(Controller):
             self._queue.add_change(NodeKey(node))
 
     def _hand_over(self) -> None:
-        """Give gated pods the nodes and devices that were booked for them."""
+        """Give gated pods the nodes and devices that were booked for them.
+
+        If a pod may not run there, give up the place of an expected pod, so that its devices can move.
+        """
         for booked in booked_placements(self._state, self.bookings):
             self._state.reservations.add([booked.placement], READY)
             for resource, claim in booked.devices:
@@ -227,6 +230,11 @@ class GatingController(Controller):
             self.bookings.changed(booked.expected)
             self._state.reservations.drop(booked.expected.pod.uid)
             self._note_chosen(booked.placement)
+        for booked, why in misplaced(self._state, self.bookings):
+            self.bookings.displace(booked.expected.pod.uid, booked.placement.pod.uid)
+            self.ends.unreserve(booked.expected.pod.uid)
+            self._reporter.about_pod(booked.placement.pod, "NodeGivenUp",
+                                     f"node {booked.placement.node}, where its request has devices: {why}")
 
     def _note_chosen(self, placement: Placement) -> None:
         claims = self._state.claim_refs(placement.needs)

@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.fairness
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.provisioning import provisioning_support as support
@@ -338,3 +338,46 @@ def test_lost_plan_of_the_pool_is_planned_again(served: Bench) -> None:
     served.api.heal()
     support.go_on(served, rounds=3)
     assert held_pods.reserved(served) == [("train-0-0", "node-0")]
+
+
+def test_pod_that_may_not_run_at_its_devices_frees_one_place_only(served: Bench) -> None:
+    """Kueue's topology-aware scheduling may choose another node. The other places wait for their pods."""
+    support.ask(served, 2)
+    support.attach(served)
+    elsewhere = support.consumer()
+    elsewhere["spec"]["nodeSelector"] = {"zone": "another"}
+    served.put(elsewhere)
+    support.go_on(served)
+    assert support.booked(served) == ["node-0", "node-0"], "its claim does not exist yet"
+    served.put(held_pods.claim("pod-a"))
+    for _twice in range(2):
+        support.go_on(served)
+        assert support.booked(served) == ["node-0"]
+    assert "node-0, where its request has devices: it " in served.told("NodeGivenUp")[0]
+    assert support.true(served) == {"Accepted", "Provisioned"}
+    served.put(held_pods.claim("pod-b"), support.consumer("pod-b"))
+    support.go_on(served)
+    assert ("pod-b", "node-0") in held_pods.reserved(served)
+
+
+def test_extended_resources_of_a_template_are_attached_and_handed_over(served: Bench) -> None:
+    """The pods name no claim. kube-scheduler makes one for each of them (KEP-5004)."""
+    limits = {"limits": {"example.com/gpu": "2"}, "requests": {"example.com/gpu": "2"}}
+    served.put({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
+                "spec": {"extendedResourceName": "example.com/gpu", "selectors": [
+                    {"cel": {"expression": f'device.driver == "{DRIVER}"'}},
+                    {"cel": {"expression": f'device.attributes["{DRIVER}"].productName == "NVIDIA {A100}"'}}]}})
+    containers = [{"name": "c", "resources": limits}]
+    served.api.put(POD_TEMPLATES, support.pod_template(containers=containers, resourceClaims=None))
+    served.put(support.request())
+    support.go_on(served)
+    support.attach(served)
+    assert support.true(served) == {"Accepted", "Provisioned"}
+    assert len(served.fabric.attached) == 2
+    pod = support.consumer()
+    pod["spec"] |= {"containers": containers, "resourceClaims": None}
+    served.put({**pod, "status": {}})
+    support.go_on(served)
+    assert held_pods.reserved(served) == [("pod-a", "node-0")]
+    assert held_pods.gate_names(served, "pod-a") == []
+    assert len(served.fabric.attached) == 2

@@ -18,10 +18,10 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 TWO_QUEUES = Cohort({"red": ClusterQueue(2), "blue": ClusterQueue(2)})
 
 
-def job(name: str, queue: str = "main", count: int = 1, devices: int = 1, seconds: float = 10.0,
-        **more: object) -> Job:
+def job(name: str, queue: str = "main", count: int = 1, devices: int = 1, seconds: float = 10.0, priority: int = 0,
+        topology: tuple[str, ...] = ()) -> Job:
     """A Job of the team in a queue."""
-    return Job(name, GATED, A100, count, devices, seconds, queue, **more)  # type: ignore[arg-type]
+    return Job(name, GATED, A100, count, devices, seconds, queue, priority, topology)
 
 
 def submit(story: Ground, *jobs: Job) -> None:

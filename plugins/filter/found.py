@@ -29,7 +29,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Read which devices claims have
+- name: Read which devices are allocated to claims
   kubernetes.core.k8s_info:
     api_version: resource.k8s.io/v1
     kind: ResourceClaim

@@ -23,7 +23,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Fail when the controllers could not log in
+- name: Fail if the controllers could not log in
   ansible.builtin.assert:
     that: login.problem == ''
     fail_msg: "{{ login.problem }}"

@@ -25,7 +25,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say which images NFD needs
+- name: List the images that NFD needs
   ansible.builtin.debug:
     msg: "{{ (lookup('composable.infra.images', 'nfd', mirror='mirror.example:5000')).images }}"
 """

@@ -25,7 +25,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse a configuration that cannot be read
+- name: Fail if the configuration is not valid
   ansible.builtin.assert:
     that: found.problem == ''
     fail_msg: "{{ found.problem }}"

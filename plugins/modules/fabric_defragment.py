@@ -40,7 +40,7 @@ options:
     type: int
     default: 1
   node_labels:
-    description: Labels of the nodes on which it may run. With O(claim) they are those of its pod's node selector.
+    description: Labels of the nodes on which its pod may run. With O(claim) they are those of its pod's node selector.
     type: dict
   proposal:
     description: The C(id) of the proposal that is to be carried out. Required outside check mode.
@@ -151,7 +151,7 @@ proposal:
           description: Namespace and name of the claim. Empty without one.
           type: str
         node_labels:
-          description: Labels of the nodes on which it may run.
+          description: Labels of the nodes on which its pod may run.
           type: dict
   sample:
     id: 3f2a9c0b7d1e

@@ -187,7 +187,7 @@ options:
         type: int
         default: 1
       node_labels:
-        description: Labels of the nodes on which it may run. With O(make_room.claim) its pod's node selector counts.
+        description: Labels of the nodes on which its pod may run. With O(make_room.claim) its pod's node selector counts.
         type: dict
 attributes:
   check_mode:
@@ -421,7 +421,7 @@ room:
           description: Namespace and name of the claim. Empty without one.
           type: str
         node_labels:
-          description: Labels of the nodes on which it may run.
+          description: Labels of the nodes on which its pod may run.
           type: dict
     says:
       description: The plan in one sentence.

@@ -36,7 +36,7 @@ EXAMPLES = r"""
     plan: "{{ preflight_plan }}"
   register: found
 
-- name: Fail when the plan cannot work
+- name: Fail if the plan cannot work
   ansible.builtin.assert:
     that: found.stop | length == 0
     fail_msg: "{{ found.stop | join('\n') }}"

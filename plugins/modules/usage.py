@@ -23,7 +23,7 @@ extends_documentation_fragment:
 options:
   from:
     description:
-      - Begin of the period, a time or date of RFC 3339 (UTC without an offset), or seconds since 1970. The default is a
+      - Start of the period, a time or date of RFC 3339 (UTC without an offset), or seconds since 1970. The default is a
         day before O(to).
     type: str
   to:

@@ -67,7 +67,7 @@ def test_an_idle_device_of_another_node_is_moved_for_a_claim_that_waits(
     assert [(move["node"], len(move["devices"])) for move in proposal["moves"]] == [("node-1", 1)]
     assert proposed["changed"]
     shown = run(stage, tmp_path)
-    assert f"proposal: {proposal['id']}" in shown.result("Say what would be moved")["msg"]
+    assert f"proposal: {proposal['id']}" in shown.result("Report what would be moved")["msg"]
     assert (shown.changed, shown.result("Move them")["skipped"]) == ([], True)
     assert not changes_asked(stage, since), "check mode changes nothing, nor the playbook without a proposal"
     refused = asked(stage, proposal="000000000000")

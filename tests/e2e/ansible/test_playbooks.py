@@ -108,7 +108,7 @@ def test_report_shows_the_fabric_in_both_formats(stage: Stage, busy: str, run: R
     assert stored_versions(stage) == before
     secret = str(stage.config()["fabric"].get("password"))
     assert secret not in text + reported.output
-    said = reported.result("Say how it looks")["msg"]
+    said = reported.result("Report the summary")["msg"]
     assert said.startswith(f"report.md and report.html are in {tmp_path}/report: ")
 
 

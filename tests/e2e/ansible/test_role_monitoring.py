@@ -115,7 +115,7 @@ def test_a_namespace_of_others_stays(lab: Lab, whole: Played, run: Run) -> None:
     assert lab.api.exists(f"{space}/configmaps/composable-infra-dashboard")
     assert lab.api.get(space)["metadata"]["labels"] == {"team": "training", "kubernetes.io/metadata.name": "theirs"}
     gone = well(run(monitoring_namespace="theirs", monitoring_state="absent"))
-    told = gone.result("Remove the namespace when nothing of others is in it")
+    told = gone.result("Remove the namespace unless it has objects of others")
     assert "another user created it" in told["msg"]
     assert before <= set(stored(lab))
     assert not lab.api.exists(f"{space}/configmaps/composable-infra-dashboard")
@@ -129,7 +129,7 @@ def test_our_namespace_stays_while_others_use_it(lab: Lab, whole: Played, run: R
     check = well(run("--check", monitoring_state="absent", monitoring_dcgm_exporter=True))
     apply = well(run(monitoring_state="absent", monitoring_dcgm_exporter=True))
     for played in (check, apply):
-        told = played.result("Remove the namespace when nothing of others is in it")
+        told = played.result("Remove the namespace unless it has objects of others")
         assert (told["left"], told["changed"]) == (["ConfigMap settings"], False)
     assert {item["metadata"]["name"] for item in lab.api.get(settings)["items"]} == {"settings", "kube-root-ca.crt"}
     lab.api.request("DELETE", f"{settings}/settings")

@@ -74,7 +74,7 @@ def test_the_playbook_captures_asks_and_prints(stage: Stage, tmp_path: Path) -> 
              "composable_whatif_changes": [MORE], "composable_whatif_capture": str(tmp_path / "capture.json")}
     first = played.well(played.play(tmp_path, "composable.infra.whatif", given))
     answer = first.result("Ask")
-    assert first.result("Say what the planners say")["msg"] == answer["table"]
+    assert first.result("Report the answer of the planners")["msg"] == answer["table"]
     assert first.changed == ["Capture the cluster and its fabric"]
     again = played.well(played.play(tmp_path, "composable.infra.whatif", {
         **given, "composable_whatif_fresh": False, "composable_config_path": "/nowhere",

@@ -68,8 +68,8 @@ def test_where_the_lookup_has_no_answer_the_modules_ask(awx: Silent, run: Run) -
     refused = run(awx_state="absent")
     assert refused.failures == [
         "awx_state: absent is not possible while these jobs run: Composable attach. Wait until they end, or cancel "
-        "them. Set awx_schedules_enabled: false, so that no others begin"]
-    assert "could not be asked" in refused.result("Say what could not be asked")["msg"]
+        "them. To prevent new jobs, set awx_schedules_enabled: false."]
+    assert "checked only the jobs of playbooks" in refused.result("Report which jobs could not be checked")["msg"]
     assert len(awx.writes) == before
 
 
@@ -80,7 +80,7 @@ def test_an_awx_that_names_no_jobs_is_left_as_it_is(awx: Silent, run: Run) -> No
     refused = run(awx_state="absent")
     awx.silent = ()
     assert refused.status != 0
-    assert "Ask for jobs of playbooks" in refused.tasks[-1][0]
+    assert "List the jobs of playbooks" in refused.tasks[-1][0]
     assert len(awx.writes) == before
 
 
@@ -88,4 +88,4 @@ def test_jobs_of_other_organisations_and_those_that_ended_do_not_count(awx: Sile
     awx.jobs[:] = [job(awx, "successful"), job(awx, "running", organization=999)]
     done = well(run(awx_state="absent"))
     assert done.changed == [], "nothing but the organisation is there, as after a removal"
-    assert done.result("Say what could not be asked")["skipped"]
+    assert done.result("Report which jobs could not be checked")["skipped"]

@@ -56,9 +56,9 @@ def bootstrap(folder: Path, api: FakeApi, parts: list[str], holds: Json, **varia
     (["nfd", "controllers"], {}, {**WELL, **IMAGE},
      "its tag says 99.0.0, and this collection is"),
     (["nfd"], {}, {"composable_helm_binary": "/nowhere/helm"},
-     "Nothing was installed. The command /nowhere/helm does not run here, and charts are installed by it (nfd)"),
+     "Nothing was installed. The command /nowhere/helm does not run on the control node, and the roles need it to install charts (nfd)"),
     (["nfd", "cohdi"], {"deployments": [OURS]}, {**WELL, "composable_controllers": "cohdi"},
-     "nothing is not usable: upstream's chart needs"),
+     "is missing. Upstream's chart needs"),
 ], ids=["rivals", "image", "helm", "cohdi"])
 def test_nothing_is_changed_where_a_later_part_would_refuse(
     tmp_path: Path, api: FakeApi, parts: list[str], holds: Json, variables: Json, words: str

@@ -54,7 +54,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
 @pytest.mark.parametrize("key", GIVEN)
 def test_names_are_separated_by_lines_blanks_and_commas(answers: dict[str, Played], key: str) -> None:
     assert answers[key].failures == []
-    assert answers[key].result("Read which nodes are meant")["ansible_facts"]["detach_names"] == GIVEN[key][1]
+    assert answers[key].result("Set the names of the nodes")["ansible_facts"]["detach_names"] == GIVEN[key][1]
 
 
 @pytest.mark.parametrize("key", WITHOUT)

@@ -66,7 +66,7 @@ def test_conformance_examines_a_manager_and_writes_what_it_found(emulator: Emula
     assert emulator.effects(), "devices were attached and detached"
     cases = ElementTree.parse(folder / "conformance.xml").getroot().iter("testcase")
     assert [case.get("name") for case in cases if case.find("failure") is not None] == []
-    assert done.result("Say how it went")["msg"]
+    assert done.result("Report the results")["msg"]
 
 
 def test_conformance_fails_where_the_manager_is_not_reached(tmp_path: Path) -> None:

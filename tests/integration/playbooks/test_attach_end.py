@@ -75,7 +75,7 @@ def absolute(value: t.Any) -> t.Any:
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
     """The ends of attach. The results of RUNS stand in for that of the module `scale`."""
-    variables, tasks = tail("attach", "Do the nodes' part meanwhile")
+    variables, tasks = tail("attach", "Work on the nodes until the pass has ended")
     return play_each(tmp_path_factory.mktemp("ends"), {
         key: Question(tasks, {**variables, "attach_pass": outcome.as_result()})
         for key, (outcome, _said) in RUNS.items()})
@@ -85,14 +85,14 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
 def test_the_last_line_sums_up(ends: dict[str, Played], key: str) -> None:
     done = well(ends[key])
     name, result = done.tasks[-1]
-    assert (name, result["msg"]) == ("Say how the run ended", RUNS[key][1])
+    assert (name, result["msg"]) == ("Report the result in one sentence", RUNS[key][1])
     assert len([name for name, task in done.tasks if task.get("skipped")]) <= 4
 
 
 @pytest.mark.parametrize("options", [(), ("-v",)], ids=["plain", "verbose"])
 def test_a_person_reads_lines(tmp_path: Path, options: tuple[str, ...]) -> None:
     """In Ansible's own output. With -v it has a line for each step, and no dictionary."""
-    variables, tasks = tail("attach", "Do the nodes' part meanwhile")
+    variables, tasks = tail("attach", "Work on the nodes until the pass has ended")
     outcome, sentence = RUNS["attached"]
     book = [{"name": "Attach", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks,
              "vars": {**variables, "attach_pass": outcome.as_result()}}]
@@ -109,19 +109,19 @@ def test_a_person_reads_lines(tmp_path: Path, options: tuple[str, ...]) -> None:
 
 
 def test_nodes_without_their_part_fail_the_run_and_the_sentence_is_last(tmp_path: Path) -> None:
-    variables, tasks = tail("attach", "Do the nodes' part meanwhile")
+    variables, tasks = tail("attach", "Work on the nodes until the pass has ended")
     outcome, sentence = RUNS["attached"]
     given = {**variables, "attach_pass": outcome.as_result(), "node_unserved": {"node-1": "it is off"}}
     done = play(tmp_path, [{"name": "Attach", "hosts": "localhost", "connection": "local", "gather_facts": False,
                             "tasks": tasks, "vars": given}], {})
     assert done.status != 0
-    assert done.failures == ["Nodes did not do their part, and nothing was written about their devices. "
+    assert done.failures == ["The work on some nodes did not finish, and the status of their devices was not updated. "
                              "node-1: it is off"]
     assert done.tasks[-1][1]["msg"] == sentence
 
 
 def test_plan_says_what_waits_and_who_does_it(tmp_path: Path) -> None:
-    variables, tasks = tail("plan", "Say what would be done")
+    variables, tasks = tail("plan", "Report what would be done")
     of = {"led": Outcome(True, (ACTION,), WAITS, {}, led_by=("vm/1", "vm/2")), "free": Outcome(False, (), (), {})}
     ends = play_each(tmp_path, {key: Question(tasks, {**variables, "plan_pass": outcome.as_result()})
                                 for key, outcome in of.items()})

@@ -38,7 +38,7 @@ def ran(work: Path, *options: str, **variables: object) -> Played:
 
 def told(done: Played) -> list[str]:
     """Return what the run says in the end."""
-    found: list[str] = done.result("Say where it is")["msg"]
+    found: list[str] = done.result("Report the address")["msg"]
     return found
 
 

@@ -70,7 +70,7 @@ def test_where_no_host_is_asked_for_it_goes_on(run: Run, name: str, given: dict[
 
 @pytest.mark.parametrize("name", ["preflight", "verify"])
 def test_a_check_says_that_it_looks_at_no_host(run: Run, name: str) -> None:
-    assert WORDS in str(run(name).result("Say when only the cluster is checked")["msg"])
+    assert WORDS in str(run(name).result("Report that only the cluster is checked")["msg"])
 
 
 def test_an_unreachable_host_is_tried_once(run: Run) -> None:

@@ -26,11 +26,11 @@ SENTENCE = "3 devices attached (1 idle), 4 free, 1 claims waiting, 2 nodes, 2 ma
 def test_the_last_line_sums_up(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
     """The tables stand in for what the first tasks of the playbook read, which are left out."""
     (report,) = yaml.safe_load((ROOT / "playbooks" / "report.yml").read_text(encoding="utf-8"))
-    begin = [task["name"] for task in report["tasks"]].index("Make the folder")
+    begin = [task["name"] for task in report["tasks"]].index("Create the folder")
     (tmp_path / "templates").symlink_to(ROOT / "playbooks/templates")
     shown = {**report["vars"], "tables": TABLES, "lines": LINES, "report_folder": str(tmp_path / "pages")}
     book = [{**report, "vars": shown, "tasks": report["tasks"][begin:]}]
     done = well(play(tmp_path, book, {}, *options))
-    assert done.result("Say how it looks")["msg"] == words.format(folder=tmp_path) + SENTENCE
+    assert done.result("Report the summary")["msg"] == words.format(folder=tmp_path) + SENTENCE
     assert (tmp_path / "pages" / "report.md").exists() is (not options)
     assert "a GPU" not in done.output

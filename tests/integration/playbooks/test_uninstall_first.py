@@ -66,8 +66,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
 @pytest.mark.parametrize("key", ["cohdi, requests", "definitions, requests"])
 def test_requests_for_devices_are_in_the_way(answers: dict[str, Played], key: str) -> None:
     (message,) = answers[key].failures
-    words = ("ComposabilityRequest r1 asks for 2 devices and is being deleted",
-             "ComposabilityRequest r2 asks for 1 device: delete it first")
+    words = ("ComposabilityRequest r1 requests 2 devices and is being deleted",
+             "ComposabilityRequest r2 requests 1 device: delete it first")
     assert message.startswith("Nothing was removed.")
     assert [word for word in words if word not in message] == []
     assert "r3" not in message
@@ -75,7 +75,7 @@ def test_requests_for_devices_are_in_the_way(answers: dict[str, Played], key: st
 
 def test_controllers_that_stay_are_in_the_way_of_cohdi(answers: dict[str, Played]) -> None:
     (message,) = answers["cohdi, both stay"].failures
-    assert "Deployment composable-infra/composable-infra runs, and cohdi is not removed beside it" in message
+    assert "Deployment composable-infra/composable-infra runs, and cohdi cannot be removed while it runs" in message
     assert "autoscaler" not in message
     (message,) = answers["cohdi, one stays"].failures
     assert "Deployment composable-infra/composable-infra-autoscaler runs" in message
@@ -89,7 +89,7 @@ def test_claims_of_a_parts_own_driver_are_in_the_way_whatever_drivers_are_named(
 @pytest.mark.parametrize("key", ["chart, no helm", "chart of a part, no helm"])
 def test_a_missing_helm_is_in_the_way_of_charts(answers: dict[str, Played], key: str) -> None:
     (message,) = answers[key].failures
-    assert "the command /nowhere/helm does not run here, and charts are removed by it" in message
+    assert "the command /nowhere/helm does not run on the control node, and the role needs it to remove charts" in message
 
 
 @pytest.mark.parametrize("key", ["others, requests", "cohdi, none stays", "no driver, claim", "no chart, no helm"])

@@ -59,7 +59,7 @@ def answers(clusters: Clusters) -> dict[str, Played]:
 
 
 def test_device_of_a_claim_is_not_released(answers: dict[str, Played]) -> None:
-    todo = answers["well"].result("Choose what to do")["ansible_facts"]["node_todo"]
+    todo = answers["well"].result("Choose the work of each node")["ansible_facts"]["node_todo"]
     assert ([one["device"] for one in todo["release"]], len(todo["write"])) == ([], 1)
 
 

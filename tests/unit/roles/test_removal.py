@@ -72,12 +72,12 @@ def test_there_are_such_selectors() -> None:
 
 # Where a role refuses to go, and what the role uninstall asks for that reason before it removes the first part.
 ASKED_FIRST = {
-    ("gpu_sharing", "Fail when ResourceClaims hold parts of GPUs"): "uninstall_of_gpus",
-    ("nvidia_dra_driver", "Fail when ResourceClaims hold its devices"): "uninstall_of_gpus",
-    ("gpu_operator", "Fail when ResourceClaims hold devices"): "uninstall_of_gpus",
-    ("controllers", "Fail when the CRDs shall go and devices are attached"): "uninstall_crds",
-    ("cohdi", "Fail when our controllers run"): "uninstall_staying",
-    ("cohdi", "Fail when devices are attached"): "uninstall_asked",
+    ("gpu_sharing", "Fail if ResourceClaims hold parts of GPUs"): "uninstall_of_gpus",
+    ("nvidia_dra_driver", "Fail if ResourceClaims hold its devices"): "uninstall_of_gpus",
+    ("gpu_operator", "Fail if ResourceClaims hold devices"): "uninstall_of_gpus",
+    ("controllers", "Fail if the CRDs would be removed while devices are attached"): "uninstall_crds",
+    ("cohdi", "Fail if our controllers run"): "uninstall_staying",
+    ("cohdi", "Fail if devices are attached or requested"): "uninstall_asked",
 }
 
 
@@ -102,12 +102,12 @@ def with_includes(path: Path) -> t.Iterator[dict[str, t.Any]]:
 # The playbook bootstrap asks first for everything that one of its parts refuses later.
 PLAYS: list[dict[str, t.Any]] = yaml.safe_load((ROOT / "playbooks/bootstrap.yml").read_text(encoding="utf-8"))
 PLAY = {play["name"]: play for play in PLAYS}
-FIRST = PLAY["Ask for everything that a part would refuse, before the first part changes anything"]
+FIRST = PLAY["Run the checks of all parts before the first part changes anything"]
 INSTALL = PLAY["Install the GPU stack and the controllers"]
 REFUSES = ("ansible.builtin.assert", "ansible.builtin.fail")
 # What cannot be known before: hosts are prepared by the first part, which reads all of them before it changes one; what
 # the chart was to bring is looked for when it has been installed; and the findings of verify are those of its end.
-AFTERWARDS = {("cohdi", "Fail when a component is not there")}
+AFTERWARDS = {("cohdi", "Fail if a component is not installed")}
 ITSELF = {"verify"}
 
 

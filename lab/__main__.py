@@ -22,9 +22,9 @@ from ansible_collections.composable.infra.lab.real_nodes.ledger import Ledger
 
 _DESCRIPTION = """A real Kubernetes control plane as plain processes on loopback, with simulated nodes and real ones.
 
-etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok of one release; binaries are taken from
-the folder named by --binaries or LAB_BINARIES, from PATH, from the cache, from the official releases, or are
-built from Go modules (the first time only).
+etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok of one release. The lab takes binaries
+from the folder named by --binaries or LAB_BINARIES, from PATH, from the cache or from the official releases, or
+builds them from Go modules (the first time only).
 
 A real node (--real-nodes) is a kubelet and a containerd in namespaces of their own. It needs root on Linux, and changes
 kernel settings, addresses and control groups of this machine while it is up."""
@@ -48,12 +48,12 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="up|status|env|logs|fault|down")
     _add_up(_add(commands, "up", "start a lab and wait until pods can be scheduled", run_up))
-    _add(commands, "status", "show the lab's processes; exit status 3 when one is not running", run_status)
+    _add(commands, "status", "show the lab's processes. The exit status is 3 if a process does not run", run_status)
     _add(commands, "env", "print shell commands that set KUBECONFIG", run_env)
     logs = _add(commands, "logs", "print the end of the logs", run_logs)
     logs.add_argument("component", nargs="?", help="one component (default: all)")
     logs.add_argument("--lines", type=int, default=20, help="lines per component (default: 20)")
-    fault = _add(commands, "fault", "make a node's simulated hardware fail, or whole again", run_fault)
+    fault = _add(commands, "fault", "make a node's simulated hardware fail, or repair it", run_fault)
     fault.description = f"{fault.description}\n\n" + "\n".join(f"{kind:<15}{what}" for kind, what in KINDS.items())
     fault.formatter_class = argparse.RawDescriptionHelpFormatter
     fault.add_argument("node", help="which node")
@@ -89,7 +89,7 @@ def _add_up(command: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="number of nodes with a kubelet and a containerd of their own; needs root on Linux (default: 0)",
+        help="number of nodes with a kubelet and a containerd of their own. They need root on Linux (default: 0)",
     )
     command.add_argument(
         "--plugin-start",
@@ -102,13 +102,13 @@ def _add_up(command: argparse.ArgumentParser) -> None:
         "--kubernetes",
         default=DEFAULT_SERIES,
         metavar="VERSION",
-        help=f"1.NN.x or exact; known: {versions} (default: {DEFAULT_SERIES}.x)",
+        help=f"1.NN.x or an exact version. Known: {versions} (default: {DEFAULT_SERIES}.x)",
     )
     command.add_argument(
         "--binding-timeout",
         type=float,
         metavar="SECONDS",
-        help="how long the scheduler waits for binding conditions (1.35 and later; default: 600)",
+        help="how long the scheduler waits for binding conditions, from 1.35 on (default: 600)",
     )
     command.add_argument(
         "--no-feature-gates",

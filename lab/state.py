@@ -42,9 +42,9 @@ class Description:
         try:
             return cls(**json.loads((state_dir / _FILE).read_text(encoding="utf-8")))
         except FileNotFoundError as error:
-            raise LabError(f"there is no lab in {state_dir}: start one with 'lab up'") from error
+            raise LabError(f"{state_dir} holds no lab: start a lab with 'lab up'") from error
         except (ValueError, TypeError) as error:
-            raise LabError(f"{state_dir / _FILE} is not the description of a lab") from error
+            raise LabError(f"{state_dir / _FILE} does not describe a lab") from error
 
 
 def fresh_folder(wanted: Path | None) -> Path:
@@ -68,7 +68,7 @@ def lock_folder(path: Path) -> IO[str]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         handle.close()
-        raise LabError(f"another lab is just being started in {path}") from error
+        raise LabError(f"another lab is starting in {path}") from error
     return handle
 
 

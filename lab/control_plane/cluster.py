@@ -343,7 +343,7 @@ class Lab:
             if record.name not in bootstrap.COMPONENTS:
                 self.processes.forget(record.name)
             elif not record.alive:
-                raise LabError(f"{record.name} does not run: start a lab anew")
+                raise LabError(f"{record.name} does not run. Start the lab again.")
         self.api.request("DELETE", "/api/v1/nodes")
         self.api.request("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
         snapshot.restore()

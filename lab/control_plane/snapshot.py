@@ -76,7 +76,7 @@ class Snapshot:
             left = self._round()
             if not left:
                 return
-        raise LabError(f"the lab could not be put back: {', '.join(left[:5])} stayed as they are")
+        raise LabError(f"the lab could not be put back: {', '.join(left[:5])} were not restored")
 
     def objects(self) -> dict[str, list[Json]]:
         """Return the recorded objects by the URL path of their kind."""

@@ -79,12 +79,12 @@ class Demo:
 
     def _open(self, stage: Stage, timeline: Timeline) -> Running | None:
         if self.mode == autoscale.MODE:
-            self.say("controller", "scaler and operator start, no publisher; and the provider of Cluster Autoscaler")
+            self.say("controller", "starts scaler, operator and the provider of Cluster Autoscaler, and no publisher")
             autoscaled = Autoscaled(stage, timeline, self.say)
             self._show_page(autoscaled.page)
             return autoscaled
         if self.mode == queued.MODE:
-            self.say("controller", "starts, and serves ProvisioningRequests; a stand-in for Kueue has the queue")
+            self.say("controller", "starts, and serves ProvisioningRequests. A stand-in for Kueue has the queue")
             queue = Queued(stage, self.say)
             self._show_page(queue.page)
             return queue
@@ -190,10 +190,10 @@ class Demo:
             show(claims, self.svg)
         if self.failed and process is not None:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
-        print("Where to look next: docs/quickstart.md, docs/architecture.md")
+        print("To read more: docs/quickstart.md, docs/architecture.md")
         if not keep:
             page = ", with the page that shows it live" if self.page else ""
-            print(f"KEEP=1 leaves everything running{page}; VERBOSE=1 tells each step on a node")
+            print(f"KEEP=1 leaves everything running{page}. VERBOSE=1 prints each step on a node")
         if keep:
             self._keep(stage)
 
@@ -266,7 +266,7 @@ def main() -> int:
     it.add_argument("--no-feature-gates", dest="feature_gates", action="store_false",
                     help="leave every feature gate as the release has it (before 1.36: no way through the pool)")
     it.add_argument("--svg", type=Path, metavar="FILE", help="write the timelines as a picture, too")
-    it.add_argument("--verbose", action="store_true", help="tell each step on a node, too")
+    it.add_argument("--verbose", action="store_true", help="print each step on a node, too")
     it.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     args = it.parse_args()
     try:

@@ -117,11 +117,11 @@ class Autoscaled:
             self._stage.client.create(PODS, body(name, count))
         expect("all pods run", lambda: self._timeline.running(*ASKED), RUN_SECONDS)
         used = {self._timeline.claims[name].node for name in ASKED}
-        self._say("user", f"deletes pods {' and '.join(ASKED)}; an idle device would stay for {HOLD:g} s")
+        self._say("user", f"deletes pods {' and '.join(ASKED)}. An idle device would stay for {HOLD:g} s")
         for name in ASKED:
             self._stage.client.delete(PODS, name, namespace="default")
         expect("the devices are back in the fabric", lambda: free() == sum(DEVICES.values()), self._patience)
-        expect("the nodes stay, and Cluster Autoscaler is told to leave them alone",
+        expect("the nodes stay, and are excluded from Cluster Autoscaler's scale-down",
                lambda: all(self._kept(node) for node in used), self._patience)
 
     def _kept(self, name: str) -> bool:

@@ -93,7 +93,7 @@ class Process:
         deadline = time.monotonic() + seconds
         while text not in self.text():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} {self._how_it_is()} and did not say {text!r}; the end of its log:\n"
+                raise RuntimeError(f"{self.name} {self._how_it_is()} and did not print {text!r}. The end of its log:\n"
                                    f"{self.text()[-3000:]}")
             time.sleep(0.05)
 

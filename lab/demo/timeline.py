@@ -134,7 +134,7 @@ class Timeline:
         if claims.binding_results(claim):
             if it.allocated is None:
                 it.allocated, it.first_node = now, claims.node(claim) or ""
-                self._said(it.name, f"allocated a pool device for node {it.first_node}; the scheduler waits")
+                self._said(it.name, f"allocated a pool device for node {it.first_node}, and the scheduler waits")
             for name in (READY_CONDITION, *FAILURE_CONDITIONS):
                 if it.condition is None and any(claims.condition(claim, r, [name])
                                                 for r in claims.binding_results(claim)):

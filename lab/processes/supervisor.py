@@ -148,10 +148,10 @@ class Processes:
                 if check():
                     return
             except NotYet as seen:
-                last = f"; last: {seen}"
+                last = f" (last: {seen})"
             self._complain_about_the_dead(what)
             if time.monotonic() > deadline:
-                raise LabError(f"{what} did not come about within {seconds:g} s{last}; the logs are in {self._logs}")
+                raise LabError(f"waited {seconds:g} s for {what}{last}. The logs are in {self._logs}")
             # Pause as long as the check took, so that checks do not slow down the start.
             time.sleep(max(interval, time.monotonic() - began))
 
@@ -159,7 +159,7 @@ class Processes:
         for record in self.records():
             if not record.alive:
                 end = self.tail(record.name)
-                raise LabError(f"{record.name} ended while the lab waited for {what}; the end of its log:\n{end}")
+                raise LabError(f"{record.name} ended while the lab waited for {what}. The end of its log:\n{end}")
 
     def _start(self, command: Command) -> Record:
         # Do all of this in the spawner, so that an interrupt cannot separate a start from its

@@ -26,7 +26,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Where NFD's chart comes from
+- name: Show the source of NFD's chart
   ansible.builtin.debug:
     msg: "{{ lookup('composable.infra.matrix', 'charts.nfd') | composable.infra.chart_source('/srv/charts') }}"
 """

@@ -18,7 +18,7 @@ author:
 positional: config
 options:
   _input:
-    description: The groups and what stands behind them.
+    description: The groups and their providers.
     type: dict
     required: true
   config:

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Returns the configuration unchanged when the controllers could start with it. Otherwise it fails with one sentence
     that names the field, its value and what is allowed.
-  - It does not check that files exist which the configuration names, since they are in the pods. Credentials may be
+  - It does not check that the files of the configuration exist, since they are in the pods. Credentials may be
     absent, since a Secret provides them.
 author:
   - composable.infra contributors (@composable-infra)
@@ -22,16 +22,16 @@ options:
     type: dict
     required: true
   handover:
-    description: The handover that somebody else has asked for. A configuration with another one is refused.
+    description: The handover of another option. A configuration with another handover is refused.
     type: str
   handover_models:
-    description: The same by model, as C(handover_models) of the configuration.
+    description: The handovers by model, as C(handover_models) of the configuration.
     type: dict
     default: {}
   agent_driver:
     description:
       - Name of the DRA driver that the node agents are, empty for none. Models with the handover V(direct) must have
-        it as C(driver-name). When it is not given, that is not checked.
+        it as C(driver-name). If you leave it out, the filter does not check that.
     type: str
   agent_kinds:
     description: Kinds of devices that the node agents' driver offers. Models with the handover V(direct) need theirs.
@@ -98,7 +98,7 @@ def agree(settings: Settings, handover: str | None, handover_models: Mapping[str
         asked["handover"] = handover, settings.handover
     for name, (wanted, found) in asked.items():
         if wanted != found:
-            raise BadSetting(name, wanted, f"the configuration has {found!r}; give one of them, or both alike")
+            raise BadSetting(name, wanted, f"the configuration has {found!r}. Give only one of them, or the same value")
 
 
 def refuse_other_drivers(settings: Settings, driver: str, kinds: Collection[str] | None) -> None:
@@ -123,7 +123,8 @@ def refuse_secrets(fabric: Mapping[str, object]) -> None:
     """Raise AnsibleFilterError for a secret, as many people can read a configuration."""
     for name in SECRETS:
         if fabric.get(name) is not None:
-            raise AnsibleFilterError(f"config: fabric.{name}: must not be in the configuration; credentials have it")
+            raise AnsibleFilterError(f"config: fabric.{name}: is not allowed in the configuration. Put it into the "
+                                     "credentials")
 
 
 def without_files(fabric: Mapping[str, object]) -> dict[str, t.Any]:

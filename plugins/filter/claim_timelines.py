@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: claim_timelines
-short_description: Timelines of claims and their waits by hop, as data and as SVG
+short_description: Timelines of claims and their waits by step, as data and as SVG
 version_added: 0.1.0
 description:
   - Reads the annotation C(composable.infra/timelines) of ComposableResources, which the controllers write.
-  - It has the last eight claims of each attached device. What was on devices that went back to the fabric is gone.
+  - It has the last eight claims of each attached device. Claims of devices that were returned are missing.
   - The waits of all claims of the last day are in a ConfigMap of the controllers' namespace, see O(counted).
 author:
   - composable.infra contributors (@composable-infra)
@@ -23,7 +23,7 @@ options:
     elements: dict
     required: true
   hours:
-    description: Only claims that were served in so many hours before O(now).
+    description: Only claims that were served in this number of hours before O(now).
     type: float
     default: 24.0
   now:
@@ -31,7 +31,7 @@ options:
     type: float
   counted:
     description:
-      - C(waits.json) of the ConfigMap C(composable-infra-waits). Where it can be read, C(waits) are made of it, by
+      - C(waits.json) of the ConfigMap C(composable-infra-waits). If you give it, C(waits) come from it, by
         whole hours. Median and p95 are then rounded up to the next of 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8 and their
         tenfolds.
     type: str
@@ -47,10 +47,10 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(claims) with C(claim), C(node), C(seconds) and C(hops) (seconds by hop), the newest first; C(waits) with C(hop),
-    C(words), C(count), C(median), C(p95) and C(longest) in seconds, and C(said) with these three as texts;
-    C(all_claims), whether the waits are those of all claims, not only of those whose devices are attached; C(svg) and
-    C(waits_svg), each empty when there is nothing to draw.
+    C(claims) with C(claim), C(node), C(seconds) and C(hops) (seconds by step), the newest first. C(waits) with C(hop),
+    C(words), C(count), C(median), C(p95) and C(longest) in seconds, and C(said) with these three as texts.
+    C(all_claims) says whether the waits are those of all claims, and not only of claims with attached devices. C(svg)
+    and C(waits_svg) are the pictures, each empty if there is nothing to draw.
   type: dict
 """
 

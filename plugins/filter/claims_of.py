@@ -25,7 +25,7 @@ options:
     type: str
     required: true
   pools:
-    description: Names of pools; a node's pool has the name of the node. If not set, devices of all pools count.
+    description: Names of pools. A node's pool has the name of the node. If not set, devices of all pools count.
     type: list
     elements: str
 """

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: driver_move
-short_description: How far nodes are on their way to another DRA driver
+short_description: State of nodes that move to another DRA driver
 version_added: 0.1.0
 description:
-  - Returns what is in the way of moving nodes to another DRA driver, and for each node what is left to do.
+  - Returns the problems that prevent a move to another DRA driver, and for each node the steps that are left.
 author:
   - composable.infra contributors (@composable-infra)
 options:
@@ -19,7 +19,7 @@ options:
     type: dict
     required: true
   to:
-    description: The DRA driver that the nodes shall have.
+    description: The DRA driver to which the nodes move.
     type: str
     required: true
   nodes:
@@ -43,12 +43,12 @@ options:
     elements: dict
     required: true
   daemon_sets:
-    description: DaemonSets, in which the node agents and the vendor's plugin are looked for.
+    description: DaemonSets, among them those of the node agents and of the vendor's plugin.
     type: list
     elements: dict
     default: []
   names:
-    description: The nodes that are meant. By default those with the label of a fabric.
+    description: Names of the nodes. By default the nodes with the label of a fabric.
     type: list
     elements: str
 """
@@ -64,8 +64,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(drivers), all drivers of the models that have C(to); C(problems), sentences; and C(nodes), with C(name),
-      C(label), C(others), C(users), C(missing), C(adopt), C(cordoned), C(mark), C(done) and C(sentence) of each.
+    - C(drivers) are all drivers of the models that have C(to). C(problems) are sentences. C(nodes) has C(name),
+      C(label), C(others), C(users), C(missing), C(adopt), C(cordoned), C(mark), C(done) and C(sentence) of each node.
   type: dict
 """
 

@@ -10,7 +10,7 @@ name: driver_packages
 short_description: Packages of a driver branch for a host
 version_added: 0.1.0
 description:
-  - Fails for a system or a branch that the version matrix does not know.
+  - Fails for a system or a branch that the version matrix does not have.
 author:
   - composable.infra contributors (@composable-infra)
 positional: branch, driver
@@ -30,7 +30,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say which
+- name: Show the packages
   ansible.builtin.debug:
     msg: "{{ host | composable.infra.driver_packages(580, lookup('composable.infra.matrix', 'driver')) }}"
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fabric_inputs_problem
-short_description: What a module would refuse in the inputs of a credential for a CDI Manager
+short_description: Check the inputs of a credential for a CDI Manager
 version_added: 0.1.0
 description:
   - Returns one sentence that names the input, its value and what is allowed. Returns an empty text when jobs with this
@@ -59,7 +59,7 @@ def fabric_inputs_problem(inputs: Mapping[str, object], connection: Mapping[str,
     given = {name: value for name, value in inputs.items() if value not in (None, "")}
     unknown = sorted(set(given) - set(FABRIC_OPTIONS) - set(AS_FILES))
     if unknown:
-        return f"{unknown[0]}: is no input of the credential type CDI Manager"
+        return f"{unknown[0]}: is not an input of the credential type CDI Manager"
     ours = {name: value for name, value in (connection or {}).items() if name in FABRIC_OPTIONS}
     try:
         read = {name: as_option(name, value) for name, value in given.items() if name not in AS_FILES}

@@ -18,13 +18,13 @@ author:
 positional: unless_absent
 options:
   _input:
-    description: What the task registered. A skipped task has read nothing.
+    description: The registered result of the task. A skipped task has read nothing.
     type: dict
     required: true
   unless_absent:
     description:
-      - What a task registered that read the CustomResourceDefinitions of these kinds. If the API server serves the kind
-        CustomResourceDefinition and has none of them, the cluster has no such objects.
+      - The registered result of a task that read the CustomResourceDefinitions of these kinds. If the API
+        server serves the kind CustomResourceDefinition and has none of them, the cluster has no such objects.
     type: dict
 """
 
@@ -66,7 +66,7 @@ def found(result: Mapping[str, t.Any], unless_absent: Mapping[str, t.Any] | None
             objects += one["resources"]
         elif not one.get("skipped") and (unless_absent is None or found(unless_absent)):
             said = one.get("msg") or "The result has no api_found"
-            raise AnsibleFilterError(f"{said}. An API server that starts or is overloaded does not tell all its "
+            raise AnsibleFilterError(f"{said}. An API server that starts or is overloaded does not list all its "
                                      "kinds, so this does not mean that there are none. Run it again")
     return objects
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: host_facts
-short_description: A host as preflight and verify judge it
+short_description: Facts of a host for preflight and verify
 version_added: 0.1.0
 description:
   - Reads the texts of a few files of a host, so that nothing has to be installed on it.
@@ -20,20 +20,20 @@ options:
     type: dict
     required: true
   name:
-    description: Name of the host, which is the name of its node.
+    description: Name of the host and of its node.
     type: str
     required: true
 """
 
 EXAMPLES = r"""
-- name: Say what runs there
+- name: Show the facts
   ansible.builtin.debug:
     msg: "{{ ({'os_release': 'ID=sles'} | composable.infra.host_facts(inventory_hostname)).system }}"
 """
 
 RETURN = r"""
 _value:
-  description: System, version, command line, and who holds its GPUs.
+  description: System, version, command line, and the programs that hold its GPUs.
   type: dict
 """
 

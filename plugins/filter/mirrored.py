@@ -26,7 +26,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Where the driver's manager comes from
+- name: Show the image of the driver's manager
   ansible.builtin.debug:
     msg: "{{ 'nvcr.io/nvidia/cloud-native' | composable.infra.mirrored('mirror.example:5000/gpu') }}"
 """

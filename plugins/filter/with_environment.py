@@ -12,9 +12,9 @@ version_added: 0.1.0
 description:
   - Options of the connection to the CDI Manager that C(fabric) does not set are taken from the environment variables of
     the modules, such as E(COMPOSABLE_ENDPOINT). So the configuration needs no secrets.
-  - A configuration that names another C(endpoint) or C(layout_endpoint) than the environment is refused when the
-    environment has secrets that it would get. Whoever may start a job with variables of his own could otherwise have
-    the secrets of its credential sent to a server of his own.
+  - If the environment has secrets, the filter refuses a configuration with another C(endpoint) or C(layout_endpoint)
+    than the environment. Otherwise a user who starts a job with their own variables could have the secrets of its
+    credential sent to their own server.
 author:
   - composable.infra contributors (@composable-infra)
 options:

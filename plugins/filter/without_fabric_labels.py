@@ -10,9 +10,9 @@ name: without_fabric_labels
 short_description: Patches that remove the publisher's labels from nodes
 version_added: 0.1.0
 description:
-  - The publisher labels a node with its fabric and with the models that can be attached to it. After the publisher was
-    removed, the labels must go too, since nothing would attach these devices any more.
-  - Limits that people have set, C(-size-min) and C(-size-max), are not changed.
+  - The publisher labels a node with its fabric and with the models that can be attached to it. If you remove the
+    publisher, remove the labels too, since no component would attach these devices.
+  - Limits that users have set, C(-size-min) and C(-size-max), are not changed.
 author:
   - composable.infra contributors (@composable-infra)
 positional: config

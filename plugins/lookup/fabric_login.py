@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fabric_login
-short_description: Whether the CDI Manager can be reached with a configuration and its credentials
+short_description: Check that the CDI Manager can be reached with a configuration and its credentials
 version_added: 0.1.0
 description:
   - Logs in at the CDI Manager and lists its machines, from the control node. It changes nothing.
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - One dictionary. C(problem) is what is wrong, else empty. C(reached) is false when nothing answered. C(said) tells
+    - One dictionary. C(problem) is what is wrong, else empty. C(reached) is false if nothing answered. C(said) tells
       who answered.
   type: list
   elements: dict

@@ -15,7 +15,7 @@ author:
   - composable.infra contributors (@composable-infra)
 options:
   _terms:
-    description: Roles whose images and charts are listed. When empty, those of all roles.
+    description: Roles with the images and charts to list. If it is empty, the lookup lists those of all roles.
     type: list
     elements: str
   mirror:

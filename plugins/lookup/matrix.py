@@ -22,7 +22,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say which chart of NFD would be installed
+- name: Show which chart of NFD would be installed
   ansible.builtin.debug:
     msg: "{{ lookup('composable.infra.matrix', 'charts.nfd.version') }}"
 """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: playbook_problem
-short_description: What is wrong with the variables of a playbook of this collection
+short_description: Check the variables of a playbook of this collection
 version_added: 0.1.0
 description:
-  - Returns one sentence about a variable that begins with C(composable_) and that no playbook of this collection takes,
-    or whose value is not allowed. Returns an empty text when there is none.
+  - Returns one sentence about a variable that begins with C(composable_), if no playbook of this collection takes the
+    variable, or its value is not allowed. Returns an empty text if there is no such variable.
   - Extra variables count (C(-e)), and those of the play and of every host of the inventory, also from files of
-    C(group_vars) and C(host_vars). What the inventory plugins and the statistics of this collection are called is
+    C(group_vars) and C(host_vars). Names that the inventory plugins and the statistics of this collection use are
     allowed.
 author:
   - composable.infra contributors (@composable-infra)
@@ -26,7 +26,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse a misspelt variable
+- name: Fail if a variable is misspelt
   ansible.builtin.assert:
     that: problem == ''
     fail_msg: "{{ problem }}"
@@ -85,7 +85,7 @@ def problem(playbook: str, given: Mapping[str, t.Any], table: Mapping[str, t.Any
         if not name.startswith(PREFIX) or name in set_by_us - set(known):
             continue
         if name not in known:
-            return f"{name}: is no variable of the playbooks of composable.infra. {advice(name, playbook, table)}"
+            return f"{name}: is not a variable of the playbooks of composable.infra. {advice(name, playbook, table)}"
         wrong = not_allowed(value, known[name].get("choices"))
         if wrong:
             return f"{name}: {wrong[0]!r} is not allowed. Allowed are {', '.join(known[name]['choices'])}"

@@ -10,8 +10,8 @@ name: playbook_variables
 short_description: Variables of a playbook of this collection
 version_added: 0.1.0
 description:
-  - Returns what was given of some variables, by their names without the prefix C(composable_).
-  - A variable without the prefix is taken too, with a deprecation. The one with the prefix wins.
+  - Returns the values of some variables, by their names without the prefix C(composable_).
+  - A variable without the prefix also counts, with a deprecation. The variable with the prefix wins.
   - Paths are returned as absolute paths. A relative path begins in the folder in which C(ansible-playbook) was started.
   - C(config_path) is taken from E(COMPOSABLE_CONFIG_PATH) if neither C(config) nor C(config_path) was given.
 author:
@@ -22,7 +22,7 @@ options:
     type: list
     elements: str
   was:
-    description: Other names from before, by the name without the prefix.
+    description: Former names of variables, by the name without the prefix.
     type: dict
     default: {}
   of:
@@ -31,7 +31,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say which nodes are meant
+- name: Show the nodes
   ansible.builtin.debug:
     msg: "{{ (lookup('composable.infra.playbook_variables', 'detach_nodes')).detach_nodes | default([]) }}"
 """

@@ -187,7 +187,8 @@ options:
         type: int
         default: 1
       node_labels:
-        description: Labels of the nodes on which its pod may run. With O(make_room.claim) its pod's node selector counts.
+        description: >-
+          Labels of the nodes on which its pod may run. With O(make_room.claim) its pod's node selector counts.
         type: dict
 attributes:
   check_mode:

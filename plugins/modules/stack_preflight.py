@@ -73,7 +73,7 @@ report:
   description: The findings as a text for people.
   returned: success
   type: str
-  sample: "preflight: 0 to mend, 0 to know, 12 well"
+  sample: "preflight: 0 to fix, 0 to know, 12 well"
 stop:
   description: One sentence for each finding of the level V(stop).
   returned: success

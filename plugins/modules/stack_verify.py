@@ -84,7 +84,7 @@ report:
   description: The findings as a text for people.
   returned: success
   type: str
-  sample: "verify: 0 to mend, 0 to know, 12 well"
+  sample: "verify: 0 to fix, 0 to know, 12 well"
 stop:
   description: One sentence for each finding of the level V(stop).
   returned: success

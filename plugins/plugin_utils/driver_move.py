@@ -91,12 +91,12 @@ def way(settings: Settings, to: str) -> Way:
     """Return the move to a driver. Raise ValueError if a model cannot be moved."""
     moving = {driver for model in settings.models if to in model.drivers for driver in model.drivers}
     if not moving:
-        raise ValueError(f"no row of device_info has the driver {to}; add it to other-driver-names of each model that "
-                         "it shall have")
+        raise ValueError(f"no row of device_info has the driver {to}. Add it to other-driver-names of each model "
+                         "that the driver serves")
     left = [m.cdi_model_name for m in settings.models if to not in m.drivers and moving & {*m.drivers}]
     if left:
         raise ValueError(f"other-driver-names of {', '.join(left)} in device_info has no {to}, and the model has a "
-                         "driver that would be left")
+                         "driver that the move removes")
     return Way(to, tuple(sorted(moving)), all(m.driver_name == to for m in settings.models if to in m.drivers))
 
 
@@ -154,15 +154,15 @@ def problems(found: Objects, wanted: Way, names: Sequence[str]) -> list[str]:
 def _of_agents(found: Objects, driver: str) -> Iterator[str]:
     agents = [item for item in found.daemon_sets if AGENT.items() <= _labels(item).items()]
     if not agents:
-        yield f"no node agents run, which would be the driver {driver}"
+        yield f"no node agents run, and they provide the driver {driver}"
     for item in agents:
         args = [str(word) for container in _pod(item)["containers"] for word in container.get("args") or ()]
         own = args[args.index("--dra-driver") + 1] if "--dra-driver" in args[:-1] else ""
         if own != driver:
-            are = own or "of nobody"
-            yield f"the node agents are the driver {are} and not {driver}; set controllers_agent_dra_driver"
+            have = f"the driver {own}" if own else "no driver"
+            yield f"the node agents provide {have}, and not {driver}. Set controllers_agent_dra_driver"
         elif "--dra-driver-by-label" not in args:
-            yield (f"the node agents would be the driver {driver} of all nodes at once; set "
+            yield (f"the node agents would provide the driver {driver} on all nodes at once. Set "
                    "controllers_agent_dra_driver_by_label")
 
 
@@ -187,7 +187,7 @@ def _is_of(item: Json, driver: str) -> bool:
 
 def _told(item: Json, driver: str, verb: str, nodes: Sequence[Json]) -> str:
     meta, names = item["metadata"], ", ".join(raw["metadata"]["name"] for raw in nodes)
-    return (f"the DaemonSet {meta['namespace']}/{meta['name']} of {driver} {verb} {names}; have it select nodes by the "
+    return (f"the DaemonSet {meta['namespace']}/{meta['name']} of {driver} {verb} {names}. Let it select nodes by the "
             f"label {DRIVER_LABEL}: {driver} (nvidia_dra_driver_node_selector)")
 
 

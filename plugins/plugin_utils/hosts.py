@@ -129,7 +129,7 @@ def refuse_templates(given: Mapping[str, t.Any]) -> None:
     """
     for name, value in given.items():
         if name not in EVALUATED and isinstance(value, str) and ("{{" in value or "{%" in value):
-            raise AnsibleParserError(f"{name}: a template is not evaluated in an inventory file; give the value, "
+            raise AnsibleParserError(f"{name}: a template is not evaluated in an inventory file. Give the value, "
                                      "encrypt it with ansible-vault, or set the environment variable of the option")
 
 
@@ -184,8 +184,8 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         known = set(me.option_definitions)
         for name in sorted(set(given) - known):
             close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(known))}"
-            raise AnsibleParserError(f"{name}: this option is not known; {hint}")
+            hint = f"Did you mean {close[0]}?" if close else f"Allowed are {', '.join(sorted(known))}"
+            raise AnsibleParserError(f"{name}: is not an option of this plugin. {hint}")
 
     def option(self, name: str) -> t.Any:
         """Return the value of an option."""

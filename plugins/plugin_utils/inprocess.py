@@ -77,8 +77,8 @@ class InProcess(ActionBase):
 
     def _no_module(self, module: str) -> Json:
         """Refuse the task, because a separate process cannot have the driver."""
-        words = (f"manager: {self._manager()!r} is not allowed; the task runs on another host, as another user, with "
-                 f"an environment or in the background, so it needs the module {module}, which is not installed")
+        words = (f"manager: {self._manager()!r} is not allowed, since the task runs on another host, as another user, "
+                 f"with an environment or in the background, so it needs the module {module}, which is not installed")
         return {"failed": True, "changed": False, "msg": words, "error": "BadConfiguration"}
 
     def _as_module(self, task_vars: Json | None, module: str) -> Json:

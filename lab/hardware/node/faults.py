@@ -16,7 +16,7 @@ NO_ROOM, NARROW_LINK, DRIVER_FAILS = "no-room", "narrow-link", "driver-fails"
 REMOVAL_HANGS, PLUGIN_FAILS = "removal-hangs", "plugin-fails"
 PLUGIN_NEEDS_GPU, PLUGIN_HOLDS, PLUGIN_IS_OLD = "plugin-needs-gpu", "plugin-holds", "plugin-is-old"
 KINDS: Mapping[str, str] = {
-    NO_EVENT: "no hot-plug event comes: a device is found by a rescan only",
+    NO_EVENT: "no hot-plug event comes: only a rescan finds a device",
     NO_PROBE: "no driver is bound to a new device by itself",
     NO_BIND: "the driver refuses every device",
     NO_ROOM: "the BARs of a new device get no addresses",
@@ -25,8 +25,8 @@ KINDS: Mapping[str, str] = {
     REMOVAL_HANGS: "a removal does not end until this is switched off",
     PLUGIN_FAILS: "the vendor's DRA plugin does not start",
     PLUGIN_NEEDS_GPU: "the vendor's DRA plugin does not start on a node without a GPU, as beside a driver of the host",
-    PLUGIN_HOLDS: "the vendor's DRA plugin has each GPU open that it saw at its start; on real nodes only",
-    PLUGIN_IS_OLD: "the vendor's DRA plugin serves the kubelet's API v1beta1 only; on real nodes only",
+    PLUGIN_HOLDS: "the vendor's DRA plugin has each GPU open that it found at its start (on real nodes only)",
+    PLUGIN_IS_OLD: "the vendor's DRA plugin serves the kubelet's API v1beta1 only (on real nodes only)",
 }
 
 

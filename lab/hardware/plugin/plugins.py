@@ -123,7 +123,7 @@ class Plugins:
             with self._lock:
                 plugin.since = time.monotonic()
                 plugin.backoff = min(_LAST_BACKOFF, max(_FIRST_BACKOFF, plugin.backoff * 2))
-            self._log(f"plugin of {node} does not start: {error}; again after {plugin.backoff:g} s")
+            self._log(f"plugin of {node} does not start: {error}. Next try after {plugin.backoff:g} s")
             self._appointments.make(node, plugin.backoff)
             return
         self._store.publish(node, device_entries(found))

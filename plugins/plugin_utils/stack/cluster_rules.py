@@ -26,7 +26,7 @@ def kubernetes_version(case: Case) -> Iterator[Finding]:
     if not at_least(have, wanted["minimum"]):
         yield stop("kubernetes version", found, f"Upgrade the cluster to {wanted['minimum']} or later")
     elif series(have) not in wanted["known"]:
-        yield warn("kubernetes version", found, f"Expect surprises: the matrix knows {', '.join(wanted['known'])}")
+        yield warn("kubernetes version", found, f"This version is not tested. Tested are {', '.join(wanted['known'])}")
     else:
         yield ok("kubernetes version", found)
 
@@ -73,7 +73,7 @@ def own_driver(case: Case) -> Iterator[Finding]:
     if case.wants("controllers", "cohdi"):
         yield stop(
             "handover and controllers",
-            "the handover is direct, which CoHDI's components do not know",
+            "the handover is direct, which CoHDI's components do not support",
             "Set composable_controllers to ours, or preflight_handover to reschedule",
         )
     elif case.wants("handover", DIRECT) and case.plan.get("dra_driver"):
@@ -122,7 +122,7 @@ def taint_rules(case: Case) -> Iterator[Finding]:
     if gates:
         yield warn(
             "device taint rules",
-            f"the scheduler does not heed DeviceTaintRules ({', '.join(gates)} off), so a new pod can be allocated a "
+            f"the scheduler ignores DeviceTaintRules ({', '.join(gates)} off), so a new pod can be allocated a "
             "device that has just left its node",
             _flags(missing, gates),
         )
@@ -134,7 +134,7 @@ def taint_rules(case: Case) -> Iterator[Finding]:
             _flags(missing, gates),
         )
     else:
-        yield ok("device taint rules", f"the scheduler heeds those of resource.k8s.io/{version}")
+        yield ok("device taint rules", f"the scheduler honors those of resource.k8s.io/{version}")
 
 
 def _flags(versions: Sequence[str], gates: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ def branch(case: Case) -> Iterator[Finding]:
             f"Prefer composable_driver_branch={known['default_branch']}",
         )
     else:
-        yield ok("driver branch", f"branch {have} lets go of GPUs")
+        yield ok("driver branch", f"branch {have} releases GPUs")
 
 
 def dra_driver(case: Case) -> Iterator[Finding]:

@@ -73,7 +73,7 @@ def report(title: str, findings: Iterable[Finding]) -> str:
     """Return the report as text: a head line, and each finding with its change below it."""
     found = ordered(findings)
     counts = {level: sum(1 for finding in found if finding.level == level) for level in (STOP, WARN, OK)}
-    lines = [f"{title}: {counts[STOP]} to mend, {counts[WARN]} to know, {counts[OK]} well"]
+    lines = [f"{title}: {counts[STOP]} to fix, {counts[WARN]} to know, {counts[OK]} well"]
     for finding in found:
         lines.append(f"  [{_WORDS[finding.level]}] {finding.check}: {finding.found}")
         if finding.change:

@@ -70,7 +70,7 @@ def kubelets(case: Case) -> Iterator[Finding]:
                 f"Upgrade it to {floor} or later",
             )
         if not node.get("ready"):
-            yield warn("node ready", f"node {node['name']} is not Ready", "Mend it before devices are attached")
+            yield warn("node ready", f"node {node['name']} is not Ready", "Repair it before you attach devices")
 
 
 def systems(case: Case) -> Iterator[Finding]:
@@ -120,7 +120,7 @@ def holders(case: Case) -> Iterator[Finding]:
         if host.get("persistenced"):
             yield warn(
                 "nvidia-persistenced",
-                f"host {host['name']} runs nvidia-persistenced, which does not let go of GPUs",
+                f"host {host['name']} runs nvidia-persistenced, which does not release GPUs",
                 "Run node_prepare, which stops and masks it",
             )
 

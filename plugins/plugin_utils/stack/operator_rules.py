@@ -70,13 +70,13 @@ def driver_shape(case: Case) -> Iterator[Finding]:
     if host and brings:
         yield stop(
             "driver",
-            "the driver is installed on the hosts and the GPU Operator shall bring one too",
+            "the driver is installed on the hosts and the GPU Operator would install it too",
             "Set gpu_operator_driver to false, or composable_driver_shape to container",
         )
     elif not host and not brings and case.plan.get("gpu_operator"):
         yield stop(
             "driver",
-            "nobody brings the driver: the shape is container and gpu_operator_driver is false",
+            "no role and no chart installs the driver: the shape is container and gpu_operator_driver is false",
             "Set gpu_operator_driver to true, or composable_driver_shape to host",
         )
     elif brings and not case.wants("platform", "openshift"):
@@ -130,13 +130,13 @@ def one_nfd(case: Case) -> Iterator[Finding]:
     if case.plan.get("nfd") and case.plan.get("gpu_operator_nfd"):
         yield stop(
             "node feature discovery",
-            "the role nfd and the GPU Operator would each bring one",
+            "both the role nfd and the GPU Operator would install it",
             "Set gpu_operator_nfd to false",
         )
     elif case.plan.get("gpu_operator") and not case.plan.get("nfd") and not case.plan.get("gpu_operator_nfd"):
         yield stop(
             "node feature discovery",
-            "nobody brings it, and without its labels nothing starts",
+            "no role and no chart installs it, and without its labels nothing starts",
             "Set preflight_nfd to true",
         )
 
@@ -162,11 +162,11 @@ def device_plugin(case: Case) -> Iterator[Finding]:
     if case.plan.get("dra_driver"):
         yield stop(
             "device plugin and DRA",
-            "the device plugin and the DRA driver would both hand out the same GPUs",
+            "the device plugin and the DRA driver would both offer the same GPUs",
             "Set gpu_operator_device_plugin to false, or preflight_dra_driver to false",
         )
     else:
-        yield ok("device plugin and DRA", "only the device plugin hands out GPUs")
+        yield ok("device plugin and DRA", "only the device plugin offers GPUs")
 
 
 def toolkit(case: Case) -> Iterator[Finding]:
@@ -174,7 +174,7 @@ def toolkit(case: Case) -> Iterator[Finding]:
     if case.plan.get("gpu_operator") and not case.plan.get("gpu_operator_toolkit"):
         yield warn(
             "container toolkit",
-            "the GPU Operator shall install no container toolkit, and GPU Feature Discovery and the validator wait for "
+            "the GPU Operator installs no container toolkit, and GPU Feature Discovery and the validator wait for "
             "its runtime class nvidia",
             "Set gpu_operator_toolkit to true, unless all hosts have a toolkit",
         )

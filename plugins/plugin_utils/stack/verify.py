@@ -50,7 +50,7 @@ def operator_ready(case: Case) -> Iterator[Finding]:
             yield stop(
                 "GPU Operator",
                 f"{kind} {item['name']} is {item['state'] or 'without a state'}",
-                f"Look at the pods in its namespace: kubectl get pods -n {case.plan.get('gpu_operator_namespace')}",
+                f"Check the pods in its namespace: kubectl get pods -n {case.plan.get('gpu_operator_namespace')}",
             )
 
 
@@ -64,7 +64,7 @@ def daemon_sets(case: Case) -> Iterator[Finding]:
             yield stop(
                 "daemon sets",
                 f"{name} is ready on {item['ready']} of {item['desired']} nodes",
-                f"Look at why: kubectl describe daemonset -n {item['namespace']} {item['name']}",
+                f"Find the reason: kubectl describe daemonset -n {item['namespace']} {item['name']}",
             )
         else:
             yield ok("daemon sets", f"{name} is ready on {item['ready']} nodes")
@@ -123,7 +123,7 @@ def node_agents(case: Case) -> Iterator[Finding]:
             yield stop(
                 "node agents",
                 f"node {name} is on the fabric and its node agent {late}",
-                f"Look at its pod: kubectl get pods -n {places[0]} -o wide "
+                f"Check its pod: kubectl get pods -n {places[0]} -o wide "
                 f"-l app.kubernetes.io/component=node-agent --field-selector spec.nodeName={name}",
             )
 
@@ -135,7 +135,7 @@ def one_way(case: Case) -> Iterator[Finding]:
         if counted and any(d["node"] == node["name"] and d["driver"] == DRIVER for d in case.listed("slices")):
             yield stop(
                 "device plugin and DRA",
-                f"node {node['name']} hands out GPUs twice: {counted} by the device plugin, and by its ResourceSlice",
+                f"node {node['name']} offers GPUs twice: {counted} by the device plugin, and by its ResourceSlice",
                 "Set gpu_operator_device_plugin to false",
             )
 
@@ -148,7 +148,7 @@ def labels(case: Case) -> Iterator[Finding]:
             yield warn(
                 "labels",
                 f"node {node['name']} announces GPUs and lacks {PRESENT}=true",
-                "Look at NFD's worker and at the GPU Operator's logs",
+                "Check NFD's worker and the GPU Operator's logs",
             )
 
 
@@ -167,14 +167,14 @@ def left_over(case: Case) -> Iterator[Finding]:
             yield warn(
                 "tainted devices",
                 f"{device['device']} of node {device['node']} carries {', '.join(device['taints'])}",
-                "Look at the DRA driver's log for what is wrong with it",
+                "The DRA driver's log has the reason",
             )
 
 
 def readable(case: Case) -> Iterator[Finding]:
     """Warn about resources that could not be read, and so were not judged."""
     for problem in case.listed("problems"):
-        yield warn("reading", str(problem), "Give the user the right to read it, or take these checks as not made")
+        yield warn("reading", str(problem), "Give the user the right to read it. Otherwise these checks are not made")
 
 
 RULES = (

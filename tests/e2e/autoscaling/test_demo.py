@@ -26,7 +26,7 @@ def test_it_tells_the_way_of_the_devices_in_its_order(printed: str) -> None:
                     "user       creates pod train, which asks for 1 x nvidia.com/gpu",
                     "provider   AttachDecided pod default/train", "train      pod runs on node-", "all pods run",
                     "user       deletes pods", "the devices are back in the fabric",
-                    "the nodes stay, and Cluster Autoscaler is told")
+                    "the nodes stay, and are excluded from Cluster")
     assert order == sorted(order)
     after = printed[order[5]:order[6]]
     assert "provider   IdleDevicesReturn node node-" in after, "that the node is not needed is what returns them"

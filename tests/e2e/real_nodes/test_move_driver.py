@@ -123,7 +123,7 @@ def at_rest(stage: Stage, node: str) -> bool:
 def test_nodes_are_first_told_what_they_have(stage: Stage, run: Run) -> None:
     refused = run(OWN)
     assert refused.status != 0
-    assert "would stay on real-0, real-1; have it select nodes by the label" in "".join(refused.failures)
+    assert "would stay on real-0, real-1. Let it select nodes by the label" in "".join(refused.failures)
     assert LABEL not in labels(stage, MOVED)
     well(run(VENDORS))
     assert {labels(stage, node)[LABEL] for node in (MOVED, BUSY)} == {VENDORS}

@@ -121,7 +121,7 @@ def test_cache_spares_the_manager(attached: Emulator, folder: Path) -> None:
     ({"endpoint": "http://x"}, "endpoint: 'http://x' is not allowed"), ({"manager": "xm"}, "xm"),
     ({"password": "wrong-one"}, "Invalid user credentials"), ({"tenant": machine_uuid("nobody")}, "not found"),
     ({"password": "{{ lookup('env', 'HOME') }}"}, "password: a template is not evaluated in an inventory file"),
-    ({"endpont": "x"}, "endpont: this option is not known; did you mean endpoint?")])
+    ({"endpont": "x"}, "endpont: is not an option of this plugin. Did you mean endpoint?")])
 def test_unusable_source_is_named(emulator: Emulator, folder: Path, change: Json, said: str) -> None:
     path = source(folder, "bad.fabric.yml", plugin="composable.infra.fabric", **{**emulator.fabric_config(), **change})
     error = refused(folder, path)

@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.tests.e2e.support.played import play, 
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 WRONG = {"composable_conf_path": "x"}
-SENTENCE = ("composable_conf_path: is no variable of the playbooks of composable.infra. "
+SENTENCE = ("composable_conf_path: is not a variable of the playbooks of composable.infra. "
             "Did you mean composable_config_path?")
 # File of a folder with an inventory, and what is said after the sentence.
 PLACES = {"group_vars/all.yml": "", "group_vars/composable_nodes.yml": ". It is a variable of the host worker-1",

@@ -78,7 +78,7 @@ class TestChecked:
 
     @pytest.mark.parametrize("name", ["password", "client_secret", "ca_pem"])
     def test_secrets_are_refused_and_not_repeated(self, name: str) -> None:
-        with pytest.raises(AnsibleFilterError, match=f"fabric.{name}: must not be in the configuration") as refused:
+        with pytest.raises(AnsibleFilterError, match=f"fabric.{name}: is not allowed in the configuration") as refused:
             checked_config(altered(**{name: "s3cret"}))
         assert "s3cret" not in str(refused.value)
 
@@ -115,12 +115,13 @@ class TestHandovers:
          "config: node_hands: 'ssh' is not usable: must be agent: A100 40G has the handover direct, for which the node "
          "agents are the DRA driver"),
         (CONFIG, {"handover": "direct"},
-         "handover: 'direct' is not usable: the configuration has 'gated'; give one of them, or both alike"),
+         "handover: 'direct' is not usable: the configuration has 'gated'. Give only one of them, or the same value"),
         (DIRECT, {"handover_models": {"A100 40G": "gated"}},
-         "handover_models.A100 40G: 'gated' is not usable: the configuration has 'direct'; give one of them, or both "
-         "alike"),
+         "handover_models.A100 40G: 'gated' is not usable: the configuration has 'direct'. Give only one of them, "
+         "or the same value"),
         (CONFIG, {"handover_models": {"H100": "gated"}},
-         "handover_models.H100: 'gated' is not usable: the configuration has None; give one of them, or both alike"),
+         "handover_models.H100: 'gated' is not usable: the configuration has None. Give only one "
+         "of them, or the same value"),
     ])
     def test_what_cannot_be_is_refused_in_one_sentence(self, config: Json, options: Json, said: str) -> None:
         with pytest.raises(AnsibleFilterError) as refused:
@@ -231,7 +232,7 @@ INPUTS: Json = {"manager": "redfish", "endpoint": "https://manager.example.com",
     ({"machines": '{"node-0": "/redfish/v1/Fabrics/CXL/Endpoints/H1"}'}, {}, ""),
     ({"machines": "node-0"}, {}, "machines: 'node-0' is not allowed; it must be a mapping as JSON, such as "),
     ({"driver_options": '{"rack": "r1"}'}, {}, "driver_options: {'rack': 'r1'} is not allowed; manager redfish with "),
-    ({"pasword": "x"}, {}, "pasword: is no input of the credential type CDI Manager"),
+    ({"pasword": "x"}, {}, "pasword: is not an input of the credential type CDI Manager"),
     ({"client_key": "-----BEGIN KEY-----"}, {}, "client_key: give client_certificate too")])
 def test_inputs_of_a_credential(changes: Json, connection: Json, words: str) -> None:
     found = inputs_problem({**INPUTS, **changes}, connection)

@@ -151,14 +151,15 @@ def test_nodes_of_a_fabric_are_meant_unless_they_are_named() -> None:
 
 @pytest.mark.parametrize(("sets", "said"), [
     (GOOD, []),
-    (GOOD[1:], [f"no node agents run, which would be the driver {NEW}"]),
+    (GOOD[1:], [f"no node agents run, and they provide the driver {NEW}"]),
     ((agents("--root", "/host"), GOOD[1]),
-     [f"the node agents are the driver of nobody and not {NEW}; set controllers_agent_dra_driver"]),
+     [f"the node agents provide no driver, and not {NEW}. Set controllers_agent_dra_driver"]),
     ((agents("--dra-driver", "x.example", "--dra-driver-by-label"), GOOD[1]),
-     [f"the node agents are the driver x.example and not {NEW}; set controllers_agent_dra_driver"]),
+     [f"the node agents provide the driver x.example, and not {NEW}. Set controllers_agent_dra_driver"]),
     ((agents("--dra-driver", NEW), GOOD[1]),
-     [f"the node agents would be the driver {NEW} of all nodes at once; set controllers_agent_dra_driver_by_label"]),
-    ((GOOD[0], plugin()), [f"the DaemonSet dra/plugin of {OLD} would stay on n; have it select nodes by the label "
+     [f"the node agents would provide the driver {NEW} on all nodes at once. Set "
+      "controllers_agent_dra_driver_by_label"]),
+    ((GOOD[0], plugin()), [f"the DaemonSet dra/plugin of {OLD} would stay on n. Let it select nodes by the label "
                            f"{LABEL}: {OLD} (nvidia_dra_driver_node_selector)"]),
     ((GOOD[0], plugin(nodeSelector={"elsewhere": "true"})), [])])
 def test_what_keeps_nodes_from_being_moved(sets: t.Sequence[Json], said: list[str]) -> None:
@@ -176,7 +177,7 @@ def test_plugin_by_affinity_is_as_good_as_by_a_selector() -> None:
 def test_plugin_that_would_not_come_back_is_told() -> None:
     elsewhere = GOOD[0], plugin(nodeSelector={LABEL: "x.example"})
     (said,) = look(node(label=NEW), shows(NEW, "a"), to=OLD, sets=elsewhere)["problems"]
-    assert said.startswith(f"the DaemonSet dra/plugin of {OLD} would not come to n; ")
+    assert said.startswith(f"the DaemonSet dra/plugin of {OLD} would not come to n. ")
 
 
 @pytest.mark.parametrize("to", [OLD, NEW])
@@ -193,7 +194,7 @@ def test_nodes_that_are_done_need_nothing_of_it() -> None:
 
 
 def test_configuration_must_have_the_driver() -> None:
-    with pytest.raises(AnsibleFilterError, match=f"^no row of device_info has the driver {NEW}; add it to "):
+    with pytest.raises(AnsibleFilterError, match=f"^no row of device_info has the driver {NEW}. Add it to "):
         look(node(), settings=config())
     with pytest.raises(AnsibleFilterError, match=r"^device_info"):
         look(node(), settings={"device_info": []})

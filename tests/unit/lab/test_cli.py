@@ -56,7 +56,7 @@ def test_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 @pytest.mark.parametrize("command", ["status", "env", "logs"])
 def test_no_lab_is_said_plainly(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([command, "--state-dir", str(tmp_path / "none")]) == 1
-    assert "there is no lab in" in capsys.readouterr().err
+    assert "holds no lab: start a lab with 'lab up'" in capsys.readouterr().err
 
 
 def folder_of_a_lab(path: Path, *truthful: str) -> Path:

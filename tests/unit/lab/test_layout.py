@@ -217,7 +217,7 @@ def test_folder_of_a_living_lab_is_refused(tmp_path: Path) -> None:
 
 
 def test_lab_that_is_just_being_started_is_refused(tmp_path: Path) -> None:
-    with state.lock_folder(tmp_path), pytest.raises(LabError, match="just being started"):
+    with state.lock_folder(tmp_path), pytest.raises(LabError, match="another lab is starting in"):
         state.fresh_folder(tmp_path)
     with (tmp_path / "lock").open() as handle:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -228,9 +228,9 @@ def test_description_is_read_back(tmp_path: Path) -> None:
     written.write(tmp_path)
     assert state.Description.read(tmp_path) == written
     (tmp_path / "lab.json").write_text("{}")
-    with pytest.raises(LabError, match="is not the description of a lab"):
+    with pytest.raises(LabError, match="does not describe a lab"):
         state.Description.read(tmp_path)
-    with pytest.raises(LabError, match="start one with 'lab up'"):
+    with pytest.raises(LabError, match="start a lab with 'lab up'"):
         state.Description.read(tmp_path / "absent")
 
 

@@ -59,8 +59,8 @@ def test_a_process_of_its_own_is_a_module_that_packs_the_driver(manager: str | N
 def test_without_that_module_the_task_is_refused() -> None:
     made = action({"name": "x", "manager": "acme.other.toy"}, become=True)
     assert made.run()["msg"] == (
-        "manager: 'acme.other.toy' is not allowed; the task runs on another host, as another user, with an environment "
-        "or in the background, so it needs the module acme.other.echo, which is not installed")
+        "manager: 'acme.other.toy' is not allowed, since the task runs on another host, as another user, with an "
+        "environment or in the background, so it needs the module acme.other.echo, which is not installed")
     assert made.names == []
 
 

@@ -78,7 +78,7 @@ def test_preflight_reads_and_judges() -> None:
     assert (found["changed"], found.get("failed", False)) == (False, False)
     assert set(found["findings"][0]) == {"check", "level", "found", "change"}
     assert [f["level"] for f in found["findings"] if "nouveau" in f["found"]] == ["warn"]
-    assert found["report"].startswith("preflight: 0 to mend")
+    assert found["report"].startswith("preflight: 0 to fix")
 
 
 @pytest.mark.usefixtures("helm")

@@ -129,9 +129,9 @@ def test_variables_of_the_inventory_are_those_that_its_plugins_set(table: Json) 
     ({}, ""), ({"composable_config_path": "x", "site_variable": 1}, ""),
     ({"composable_bootstrap_parts": ["nfd", "{{ more }}"]}, ""),
     ({"composable_plan": {}, "composable_devices": [], "composable_whatif": {}}, ""),
-    ({"composable_conf_path": "x"}, "composable_conf_path: is no variable of the playbooks of composable.infra. "
+    ({"composable_conf_path": "x"}, "composable_conf_path: is not a variable of the playbooks of composable.infra. "
                                     "Did you mean composable_config_path?"),
-    ({"composable_xyzzy": 1}, "composable_xyzzy: is no variable of the playbooks of composable.infra. "
+    ({"composable_xyzzy": 1}, "composable_xyzzy: is not a variable of the playbooks of composable.infra. "
                               "plan takes composable_config, composable_config_path"),
     ({"composable_bootstrap_parts": ["nfd", "controler"]},
      "composable_bootstrap_parts: 'controler' is not allowed. Allowed are preflight, node_prepare"),

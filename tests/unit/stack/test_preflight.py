@@ -222,7 +222,7 @@ def test_only_the_planned_nodes_are_judged() -> None:
 def test_the_report_begins_with_what_stops() -> None:
     found = preflight(cluster(served=[CLAIMS], gates={}, hosts=[host("a", nouveau=True)]), plan(**COHDI))
     lines = found["report"].splitlines()
-    assert lines[0].startswith("preflight: 1 to mend, 1 to know, ")
+    assert lines[0].startswith("preflight: 1 to fix, 1 to know, ")
     assert lines[1].startswith("  [STOP] device taint rules: ")
     assert lines[2].startswith("         -> Add --runtime-config")
     assert lines[3].startswith("  [warn] nouveau: ")

@@ -120,7 +120,7 @@ WRONG: list[tuple[str, Changes, Changes, str, str]] = [
         {"nodes": [{**LABELLED, "allocatable": {"nvidia.com/gpu": 1}}]},
         {},
         STOP,
-        "node a hands out GPUs twice: 1 by the device plugin, and by its ResourceSlice",
+        "node a offers GPUs twice: 1 by the device plugin, and by its ResourceSlice",
     ),
     ("no label", {"nodes": [node("a")]}, {}, WARN, "node a announces GPUs and lacks nvidia.com/gpu.present=true"),
     ("left taint", {"taint_rules": ["gpu-x-taint"]}, {}, WARN, "the DeviceTaintRule gpu-x-taint is left over"),

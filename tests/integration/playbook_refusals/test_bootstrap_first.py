@@ -56,7 +56,8 @@ def bootstrap(folder: Path, api: FakeApi, parts: list[str], holds: Json, **varia
     (["nfd", "controllers"], {}, {**WELL, **IMAGE},
      "its tag says 99.0.0, and this collection is"),
     (["nfd"], {}, {"composable_helm_binary": "/nowhere/helm"},
-     "Nothing was installed. The command /nowhere/helm does not run on the control node, and the roles need it to install charts (nfd)"),
+     "Nothing was installed. The command /nowhere/helm does not run on the control node, and the roles "
+     "need it to install charts (nfd)"),
     (["nfd", "cohdi"], {"deployments": [OURS]}, {**WELL, "composable_controllers": "cohdi"},
      "is missing. Upstream's chart needs"),
 ], ids=["rivals", "image", "helm", "cohdi"])

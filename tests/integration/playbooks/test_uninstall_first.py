@@ -89,7 +89,8 @@ def test_claims_of_a_parts_own_driver_are_in_the_way_whatever_drivers_are_named(
 @pytest.mark.parametrize("key", ["chart, no helm", "chart of a part, no helm"])
 def test_a_missing_helm_is_in_the_way_of_charts(answers: dict[str, Played], key: str) -> None:
     (message,) = answers[key].failures
-    assert "the command /nowhere/helm does not run on the control node, and the role needs it to remove charts" in message
+    assert ("the command /nowhere/helm does not run on the control node, and the role needs it to remove "
+            "charts") in message
 
 
 @pytest.mark.parametrize("key", ["others, requests", "cohdi, none stays", "no driver, claim", "no chart, no helm"])

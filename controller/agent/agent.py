@@ -33,8 +33,8 @@ from .bus_lane import BusLane
 from .claim_check import ClaimCheck
 from .device_work import DeviceWork, Patience
 from .evidence_book import EvidenceBook
-from .hands import Hands
 from .metrics import AgentMetrics, new_steps
+from .node_operations import NodeOperations
 from .node_state import NodeDriver, NodeState
 from .vendor_plugin.plugin_control import PluginControl
 from .vendor_plugin.plugin_work import ANNOUNCE_SECONDS, PluginWork
@@ -80,7 +80,7 @@ class _Duty(enum.Enum):
 class NodeAgent:
     """The agent of one node. Call ``start`` once and ``stop`` once.
 
-    The agent acts on the node only through ``hands``. ``lease_client``: renews the agent's Lease,
+    The agent acts on the node only through ``operations``. ``lease_client``: renews the agent's Lease,
     by default ``client``. ``driver``: decides whether the agent's own driver offers the node's
     devices.
 
@@ -89,10 +89,10 @@ class NodeAgent:
     the removal only after it returns.
     """
 
-    def __init__(self, client: Client, hands: Hands, options: AgentOptions, metrics: AgentMetrics,
+    def __init__(self, client: Client, operations: NodeOperations, options: AgentOptions, metrics: AgentMetrics,
                  recorder: Recorder | None = None, lease_client: Client | None = None,
                  tracer: Tracer | None = None, driver: NodeDriver | None = None) -> None:
-        self.options, self._hands, self._metrics, self._recorder = options, hands, metrics, recorder
+        self.options, self._operations, self._metrics, self._recorder = options, operations, metrics, recorder
         self._tracer = tracer or NoTracer()
         self._duties: WorkQueue[_Duty] = WorkQueue()
         self.state = NodeState(client, options.node, options.plugin_namespaces, self._resource_changed,
@@ -103,13 +103,13 @@ class NodeAgent:
         self.lane = BusLane(options.node, self._work)
         self.check = ClaimCheck(client, self.state, options.own_driver)
         control = PluginControl(client, self.state, metrics.restarts.inc)
-        self.devices = DeviceWork(self.state, self.book, hands, self.check, options.patience,
+        self.devices = DeviceWork(self.state, self.book, operations, self.check, options.patience,
                                   lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add,
                                   self._device_removed, control)
-        self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, control,
+        self.plugins = PluginWork(client, self.state, self.book, operations, self.devices, control,
                                   options.announce_seconds)
         self.lease = AgentLease(lease_client or client, options.lease_namespace, options.node,
-                                places=hands.places)
+                                places=operations.places)
         self.on_change: Callable[[], None] = _nobody
         self.on_removed: Callable[[], None] = _nobody
         self.progress = Progress()
@@ -177,7 +177,7 @@ class NodeAgent:
         if not self._all_read():
             return
         self.plugins.find_leavers()
-        self._hands.tell_feature_discovery()
+        self._operations.tell_feature_discovery()
         self.lane.start()
         self._ready.set()
         for duty in (_Duty.LEASE, _Duty.PLUGIN, _Duty.TICK):
@@ -221,11 +221,11 @@ class NodeAgent:
     def _tick(self) -> None:
         if self.lane.relieve():
             log.warning("the bus of node %s does not answer; other devices are worked on meanwhile", self.options.node)
-        reports = self._hands.kernel_reports()
+        reports = self._operations.kernel_reports()
         for report in reports:
             self._metrics.xid(report.xid)
         self.devices.look_after(reports)
-        if self._hands.dead_device():
+        if self._operations.dead_device():
             self.lane.queue.add(DEAD)
         self._duties.add(_Duty.PLUGIN)
 

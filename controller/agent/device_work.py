@@ -38,7 +38,7 @@ from . import asks
 from .asks import Ask, Work
 from .claim_check import ClaimCheck
 from .evidence_book import EvidenceBook
-from .hands import Hands, KernelReport, NotThereYet, Wanted
+from .node_operations import KernelReport, NodeOperations, NotThereYet, Wanted
 from .node_state import NodeState
 from .vendor_plugin.plugin_control import HoldingPlugin, PluginControl
 
@@ -94,10 +94,10 @@ class DeviceWork:
     device open that is to be released.
     """
 
-    def __init__(self, state: NodeState, book: EvidenceBook, hands: Hands, check: ClaimCheck, patience: Patience,
-                 changed: Callable[[], None], again: Callable[[str], None],
+    def __init__(self, state: NodeState, book: EvidenceBook, operations: NodeOperations, check: ClaimCheck,
+                 patience: Patience, changed: Callable[[], None], again: Callable[[str], None],
                  removed: Callable[[], None], control: PluginControl) -> None:
-        self._state, self._book, self._hands, self._check = state, book, hands, check
+        self._state, self._book, self._operations, self._check = state, book, operations, check
         self._patience, self._changed, self._again, self._removed = patience, changed, again, removed
         self._control = control
         self._turns: dict[str, _Turn] = {}
@@ -165,7 +165,7 @@ class DeviceWork:
 
         A vendor's plugin does not start beside a dead device.
         """
-        for trouble in self._hands.clear_dead(self._others(None)):
+        for trouble in self._operations.clear_dead(self._others(None)):
             log.warning("%s: %s", trouble.reason, trouble.message)
         self._changed()
 
@@ -219,24 +219,24 @@ class DeviceWork:
         try:
             before = _begun(ask)
             wanted = Wanted(ask.device, ask.uuid or before.uuid, self._others(ask))
-            evidence = self._hands.bring_up(wanted, before, self._noting(ask))
+            evidence = self._operations.bring_up(wanted, before, self._noting(ask))
         except NotThereYet:
             return self._await(ask, turn)
         finally:
             self._bringing_up.release()
         self._checked.add(ask.uid)
         self._book.note(ask, evidence)
-        self._hands.tell_feature_discovery()
+        self._operations.tell_feature_discovery()
         return None
 
     def _await(self, ask: Ask, turn: _Turn) -> float:
         now = time.monotonic()
         if now - turn.began > self._patience.whole:
             lost = ask.evidence is not None and ask.evidence.phase == READY
-            raise NodeTrouble(LOST_ON_BUS if lost else NOT_ON_BUS, self._hands.not_found())
+            raise NodeTrouble(LOST_ON_BUS if lost else NOT_ON_BUS, self._operations.not_found())
         if now - turn.looked >= self._patience.event and not self._rescan_held(turn, now):
             turn.looked = now
-            self._hands.look_for_devices()
+            self._operations.look_for_devices()
             self._check_removed_again()
         return time.time() + POLL_SECONDS
 
@@ -256,14 +256,15 @@ class DeviceWork:
         Else bring it up.
         """
         assert ask.evidence is not None
-        if self._hands.on_bus(ask.evidence) and self._hands.was_used(ask.evidence) and self._state.shows(ask.evidence):
+        on_bus_and_used = self._operations.on_bus(ask.evidence) and self._operations.was_used(ask.evidence)
+        if on_bus_and_used and self._state.shows(ask.evidence):
             self._checked.add(ask.uid)
             return None
         return self._bring_up(ask, turn)
 
     def _take_back(self, ask: Ask, _turn: _Turn) -> None:
         assert ask.evidence is not None
-        self._book.note(ask, self._hands.take_back(ask.evidence, self._noting(ask)))
+        self._book.note(ask, self._operations.take_back(ask.evidence, self._noting(ask)))
         self._checked.add(ask.uid)
 
     def _release(self, ask: Ask, turn: _Turn) -> float | None:
@@ -280,17 +281,17 @@ class DeviceWork:
                     return time.time() + POLL_SECONDS
             finally:
                 self._bringing_up.release()
-        done = self._hands.release(replace(before, release=ask.release), self._others(ask), self._noting(ask),
+        done = self._operations.release(replace(before, release=ask.release), self._others(ask), self._noting(ask),
                                    lambda: self._check.in_the_way(ask, before.uuid), self._holding_plugin(before))
         self._removed()
         self._checked.add(ask.uid)
         self._book.note(ask, done)
-        self._hands.tell_feature_discovery()
+        self._operations.tell_feature_discovery()
         return None
 
     def _holding_plugin(self, before: Evidence) -> HoldingPlugin | None:
         """Return the plugin of the device's vendor, None if there is none to restart."""
-        plugin = self._hands.plugin(before)
+        plugin = self._operations.plugin(before)
         return HoldingPlugin(self._control, plugin, self.leaving()) if plugin else None
 
     def leaving(self) -> frozenset[str]:
@@ -305,7 +306,7 @@ class DeviceWork:
         Only its driver can identify it. Raises NotThereYet.
         """
         try:
-            return self._hands.bring_up(Wanted(ask.device, ask.uuid, self._others(ask)), before, self._noting(ask))
+            return self._operations.bring_up(Wanted(ask.device, ask.uuid, self._others(ask)), before, self._noting(ask))
         except NodeTrouble:  # The release notes the problem.
             return self._book.of(ask.uid) or before
 
@@ -348,11 +349,11 @@ class DeviceWork:
 
         Another device may be at its address, so only its UUID counts.
         """
-        return bool(evidence.uuid) and evidence.uuid in (self._hands.uuids() or ())
+        return bool(evidence.uuid) and evidence.uuid in (self._operations.uuids() or ())
 
     def _is_there(self, evidence: Evidence) -> bool:
         try:
-            return self._hands.on_bus(evidence)
+            return self._operations.on_bus(evidence)
         except NodeTrouble as trouble:
             log.warning("%s: %s", trouble.reason, trouble.message)
             return True

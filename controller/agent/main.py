@@ -39,7 +39,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from .agent import PLUGIN_NAMESPACES, AgentOptions, NodeAgent
 from .device_work import Patience
 from .host_files import only_agent
-from .host_hands import HostHands
+from .host_operations import HostOperations
 from .kubelet_plugin.beside_agent import kubelet_plugin
 from .kubelet_plugin.options import add_plugin_options, check_plugin_options, own_kinds
 from .metrics import AgentMetrics
@@ -146,9 +146,9 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         with only_agent(args.root, stop) as alone:
             if alone:
                 driver = NodeDriver(args.node_name, args.dra_driver, by_label=args.dra_driver_by_label)
-                hands = HostHands(Host(args.root), host_options(args), own_kinds(args), driver.is_own)
-                hands.take_stock()
-                agent = NodeAgent(limited, hands, agent_options(args), metrics, recorder, client, tracer, driver)
+                operations = HostOperations(Host(args.root), host_options(args), own_kinds(args), driver.is_own)
+                operations.take_stock()
+                agent = NodeAgent(limited, operations, agent_options(args), metrics, recorder, client, tracer, driver)
                 metrics.ask(agent.devices_by_phase, agent.hung_removals)
                 with kubelet_plugin(args, limited, agent) as plugin:
                     health = HealthServer(args.listen, agent, metrics, lambda: status(agent) | plugin(), Access(client),

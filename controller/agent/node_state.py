@@ -33,7 +33,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store 
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 
-from .hands import Plugin
+from .node_operations import Plugin
 
 Json = dict[str, t.Any]
 _META = ("name", "namespace", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")

@@ -17,7 +17,7 @@ from pathlib import Path
 from ansible_collections.composable.infra.controller.agent.agent import AgentOptions, NodeAgent
 from ansible_collections.composable.infra.controller.agent.device_work import Patience
 from ansible_collections.composable.infra.controller.agent.host_files import only_agent
-from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
+from ansible_collections.composable.infra.controller.agent.host_operations import HostOperations
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.beside_agent import kubelet_plugin
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import DEFAULT_KINDS
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import own_kinds
@@ -56,14 +56,14 @@ class _One:
         self._plugin = Namespace(dra_driver=options.dra_driver, dra_driver_by_label=False,
                                  dra_kinds=DEFAULT_KINDS, dra_shares=(), unsanitized_memory=(), node_name=node,
                                  kubelet_folder=self._kubelet, cdi_folder=self._root / "run/cdi", root=self._root)
-        self._hands = HostHands(Host(self._root), settings, own_kinds(self._plugin))
-        self.agent = NodeAgent(self._client, self._hands, mine, AgentMetrics(), self._recorder, tracer=tracer)
+        self._operations = HostOperations(Host(self._root), settings, own_kinds(self._plugin))
+        self.agent = NodeAgent(self._client, self._operations, mine, AgentMetrics(), self._recorder, tracer=tracer)
         self.thread = threading.Thread(target=self._run, name=f"only-{node}", daemon=True)
 
     def _run(self) -> None:
         with only_agent(self._root, self._stop) as alone:
             if alone:
-                self._hands.take_stock()
+                self._operations.take_stock()
                 with kubelet_plugin(self._plugin, self._client, self.agent):
                     if self._plugin.dra_driver:
                         register_always(self._kubelet, self._plugin.dra_driver, self._stop)

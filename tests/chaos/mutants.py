@@ -120,7 +120,7 @@ _KILLED = _often("kill at", 12.0, point="after attach", times=1)
 _FROM_MONOTONIC = stand_ins.EPOCH - stand_ins.MONOTONIC
 _CLOCK = "kube.client.server_clock.ServerClock."
 _RESTORED = (Step(30.0, "restore", {"age": 15.0, "seconds": 0.5}),)
-_BELIEVED = Edit("controller.agent.host_hands.HostHands._is_believed", "return fault", "return True or fault")
+_BELIEVED = Edit("controller.agent.host_operations.HostOperations._is_believed", "return fault", "return True or fault")
 
 
 def _steps(process: str, by: float) -> tuple[Step, ...]:

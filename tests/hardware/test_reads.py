@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
+from ansible_collections.composable.infra.controller.agent.host_operations import HostOperations
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import LINK_DEGRADED, TOUCHED, Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
@@ -24,7 +24,7 @@ def test_nvidia_smi_lists_the_gpu(host: Host, evidence: Evidence, gpu: pci.PciDe
     assert evidence.trouble is None or evidence.trouble.reason == LINK_DEGRADED, evidence.trouble
     assert evidence.uuid.startswith("GPU-")
     assert gpu.uuid == evidence.uuid
-    assert evidence.uuid in (HostHands(host, OPTIONS).uuids() or ())
+    assert evidence.uuid in (HostOperations(host, OPTIONS).uuids() or ())
 
 
 def test_numbers_of_its_files(gpu: pci.PciDevice) -> None:

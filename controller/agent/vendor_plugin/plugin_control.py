@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted
 
-from ..hands import Plugin
+from ..node_operations import Plugin
 from ..node_state import NodeState
 
 Json = dict[str, t.Any]

@@ -38,7 +38,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.release impo
 from ..asks import Ask
 from ..device_work import DeviceWork
 from ..evidence_book import EvidenceBook
-from ..hands import Hands, Plugin
+from ..node_operations import NodeOperations, Plugin
 from ..node_state import NodeState
 from .plugin_control import PluginControl
 from .plugin_pods import Run, began_after, is_starting, run_of
@@ -77,11 +77,11 @@ class PluginWork:
     start.
     """
 
-    def __init__(self, client: Client, state: NodeState, book: EvidenceBook, hands: Hands, devices: DeviceWork,
-                 control: PluginControl, announce_seconds: float = ANNOUNCE_SECONDS) -> None:
-        self._client, self._state, self._book, self._hands = client, state, book, hands
+    def __init__(self, client: Client, state: NodeState, book: EvidenceBook, operations: NodeOperations,
+                 devices: DeviceWork, control: PluginControl, announce_seconds: float = ANNOUNCE_SECONDS) -> None:
+        self._client, self._state, self._book, self._operations = client, state, book, operations
         self._devices, self._control, self._announce_seconds = devices, control, announce_seconds
-        self._policies = {plugin.driver: RestartPolicy() for plugin in hands.plugins()}
+        self._policies = {plugin.driver: RestartPolicy() for plugin in operations.plugins()}
         self._leaving: dict[str, float | None] = {}
         self._again: dict[str, int] = {}
         self._kept: dict[str, float] = {}
@@ -95,7 +95,7 @@ class PluginWork:
         """Note a step of a device. A restart then waits for devices that arrive together."""
         moment = time.monotonic()
         if now.has(TOUCHED) and not (before and before.has(TOUCHED)):
-            found = (run_of(pod) for plugin in self._hands.plugins() for pod in self._control.live(plugin))
+            found = (run_of(pod) for plugin in self._operations.plugins() for pod in self._control.live(plugin))
             self._uses[ask.uid] = _FirstUse(moment, frozenset(found))
         with self._lock:
             if before is None or before.steps != now.steps:
@@ -113,8 +113,8 @@ class PluginWork:
 
         Call it after a start.
         """
-        there, announced = self._hands.uuids(), self._state.announced()
-        drivers = {plugin.driver for plugin in self._hands.plugins()}
+        there, announced = self._operations.uuids(), self._state.announced()
+        drivers = {plugin.driver for plugin in self._operations.plugins()}
         with self._lock:
             for uuid, key in announced.items():
                 if there is not None and uuid not in there and key[0] in drivers:
@@ -135,8 +135,8 @@ class PluginWork:
         due = [self._settle(ask) for ask in asks]
         with self._lock:
             self._leaving = {uuid: at for uuid, at in self._leaving.items() if uuid in shown}
-        due += [self._attend_plugin(plugin) for plugin in self._hands.plugins()]
-        due += [self._look_again(plugin, asks) for plugin in self._hands.plugins()]
+        due += [self._attend_plugin(plugin) for plugin in self._operations.plugins()]
+        due += [self._look_again(plugin, asks) for plugin in self._operations.plugins()]
         return min((moment for moment in due if moment is not None), default=None)
 
     def _settle(self, ask: Ask) -> float | None:
@@ -158,7 +158,7 @@ class PluginWork:
         if self._is_announced(ask, evidence) and self._is_fresh(ask):
             self._book.note(ask, _announced(evidence, time.time()))
             return None
-        if evidence.phase == PREPARING and self._hands.is_own(evidence) and self._is_fresh(ask):
+        if evidence.phase == PREPARING and self._operations.is_own(evidence) and self._is_fresh(ask):
             evidence = evidence.with_phase(READY)
             self._book.note(ask, evidence)
         return self._overdue(ask, evidence)
@@ -168,7 +168,7 @@ class PluginWork:
 
         The plugin leaves out a device that was drained.
         """
-        plugin = self._hands.plugin(evidence)
+        plugin = self._operations.plugin(evidence)
         is_missing = (evidence.phase == READY and not ask.pool_device and not ask.release and plugin is not None
                       and self._control.live(plugin) and not self._state.shows(evidence))
         if not is_missing:
@@ -206,7 +206,7 @@ class PluginWork:
         """
         if not self._state.shows(evidence):
             return False
-        plugin = self._hands.plugin(evidence)
+        plugin = self._operations.plugin(evidence)
         if plugin is None:
             return True
         found = self._control.live(plugin)
@@ -238,8 +238,8 @@ class PluginWork:
             return max((self._stepped.get(ask.uid, self._began) for ask in asks), default=self._began)
 
     def _overdue(self, ask: Ask, evidence: Evidence) -> float | None:
-        own = self._hands.is_own(evidence)
-        if evidence.phase != READY or (not own and self._hands.plugin(evidence) is None):
+        own = self._operations.is_own(evidence)
+        if evidence.phase != READY or (not own and self._operations.plugin(evidence) is None):
             return None
         due = max(self._last_step_of([ask]), self._kept.get(ask.uid, self._began)) + self._announce_seconds
         if time.monotonic() < due:
@@ -257,7 +257,7 @@ class PluginWork:
             time.monotonic(), self._situation(bool(up or leaving), up), lambda: self._is_preparing(plugin))
         if not decision.restart:
             return decision.until
-        if self._hands.dead_device():
+        if self._operations.dead_device():
             return time.monotonic() + DEAD_SECONDS
         if (until := self._unsaid_until(plugin, up)) > time.monotonic():
             return until
@@ -296,7 +296,7 @@ class PluginWork:
             evidence, times = ask.evidence, self._again.get(ask.uid, 0)
             if times >= AGAIN_TIMES or not (evidence and _waits_for_slice(evidence)):
                 continue
-            if self._is_announced(ask, evidence) or self._hands.plugin(evidence) != plugin:
+            if self._is_announced(ask, evidence) or self._operations.plugin(evidence) != plugin:
                 continue
             due.append(self._last_step_of([ask]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
             if due[-1] <= time.monotonic():
@@ -304,7 +304,7 @@ class PluginWork:
         if not overdue:
             return min(due, default=None)
         try:
-            for pod in self._control.live(plugin) if not self._hands.dead_device() else ():
+            for pod in self._control.live(plugin) if not self._operations.dead_device() else ():
                 self._control.delete(plugin, pod, self._devices.leaving())
         except NotRestarted as why:
             self._note_kept(overdue, str(why))
@@ -320,7 +320,7 @@ class PluginWork:
         """
         has_pod = bool(self._control.live(plugin))
         return [ask for ask in self._devices.asks() if (e := ask.evidence) and _is_untold(e, has_pod)
-                and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin
+                and not ask.pool_device and not self._devices.pending(ask) and self._operations.plugin(e) == plugin
                 and not self._is_announced(ask, e)]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
+from ansible_collections.composable.infra.controller.agent.host_operations import HostOperations
 from ansible_collections.composable.infra.plugins.module_utils.node import kernel_log
 
 # A program that crashes chooses its name and the name of its file. A container with /dev/kmsg
@@ -45,13 +45,13 @@ class Kernel:
 
     def __init__(self) -> None:
         self.log, self._seen = KernelLog(), SimpleNamespace(addresses=set[str]())
-        self._hands = object.__new__(HostHands)
-        vars(self._hands).update(_log=self.log, _seen=self._seen, _root=Path("/nowhere"))
+        self._operations = object.__new__(HostOperations)
+        vars(self._operations).update(_log=self.log, _seen=self._seen, _root=Path("/nowhere"))
 
     def lost(self, addresses: set[str]) -> set[str]:
         """Return the addresses with a device that new messages report as lost, as far as the agent
         believes them.
         """
         self._seen.addresses = addresses
-        reports = self._hands.kernel_reports()
+        reports = self._operations.kernel_reports()
         return {report.address for report in reports if report.xid == kernel_log.LOST_XID}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
+from ansible_collections.composable.infra.controller.agent.host_operations import HostOperations
 from ansible_collections.composable.infra.plugins.module_utils.node import left_behind
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     RELEASING,
@@ -36,7 +36,7 @@ def test_new_agent_begins_no_second_removal_beside_the_one_that_hangs(
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as hanging:
         # The old agent began the removal and recorded which process hangs. Its pod is replaced.
         left_behind.note(node.root, f"sys/bus/pci/devices/{A}/remove", hanging.pid)
-        new = HostHands(node.host, Options(patience=0.3))
+        new = HostOperations(node.host, Options(patience=0.3))
 
         # The new agent knows the process. It begins no removal, and reports which process hangs.
         with pytest.raises(NodeTrouble) as caught:

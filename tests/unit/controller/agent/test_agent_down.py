@@ -40,7 +40,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Evidence,
     NodeTrouble,
 )
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import (
     Node,
     pod,
     resource,
@@ -56,12 +56,12 @@ def node() -> Iterator[Node]:
     """A node with two devices that are in use of nobody."""
     with running() as it:
         for n in (1, 2):
-            it.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            it.operations.bus[f"dev-{n}"] = f"GPU-{n}"
             it.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}", f"GPU-{n}"))
         it.plays = False
         it.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
         it.boot()
-        until("both are used", lambda: it.hands.used == {"GPU-1", "GPU-2"})
+        until("both are used", lambda: it.operations.used == {"GPU-1", "GPU-2"})
         it.start_plugin(began=time.time() + 1.0)
         until("both are ready", lambda: it.phase("gpu-1") == it.phase("gpu-2") == READY)
         assert it.deleted_pods() == []
@@ -83,7 +83,7 @@ def test_steps_in_their_order_and_the_slice_follows(node: Node) -> None:
     ask_release(node)
     until("all is done", lambda: down(node) == [*STEPS_DOWN])
     assert node.phase("gpu-1") == REMOVED
-    assert node.hands.bus == {"dev-2": "GPU-2"}
+    assert node.operations.bus == {"dev-2": "GPU-2"}
     assert node.phase("gpu-2") == READY
     assert len(node.deleted_pods()) == 1
 
@@ -92,7 +92,7 @@ def test_that_it_is_off_the_bus_is_told_after_the_plugin_beside_the_agent_knows(
     """Else the device could be detached, and come back, while a slice still shows it."""
     told: list[tuple[bool, bool]] = []
     assert node.agent is not None
-    book, on_bus = node.agent.book, node.hands.bus
+    book, on_bus = node.agent.book, node.operations.bus
 
     def note() -> None:
         told.append((t.cast(Evidence, book.of("uid-gpu-1")).phase == REMOVED, "dev-1" in on_bus))
@@ -114,7 +114,7 @@ def test_a_device_that_the_kubelet_has_not_unprepared_stays(node: Node) -> None:
     assert found is not None
     assert found.trouble is not None
     assert found.trouble.message == prepared["GPU-1", "0000:10:00.0"]
-    assert "dev-1" in node.hands.bus
+    assert "dev-1" in node.operations.bus
     prepared.clear()
     until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
 
@@ -135,13 +135,13 @@ def test_a_withheld_device_is_reported_on_its_resource(node: Node) -> None:
 
 def test_a_device_that_was_never_up_is_identified_and_leaves(node: Node) -> None:
     """Its pod was deleted while it was being attached: only its driver tells which device of the bus it is."""
-    node.hands.bus["dev-3"] = "GPU-3"
+    node.operations.bus["dev-3"] = "GPU-3"
     raw = resource("gpu-3", "dev-3")
     raw["metadata"].setdefault("annotations", {})[RELEASE] = ASKED
     node.api.put(COMPOSABLE_RESOURCES, raw)
     until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
-    assert node.hands.calls[-2:] == [("bring_up", "dev-3"), ("release", "dev-3")]
-    assert "dev-3" not in node.hands.bus
+    assert node.operations.calls[-2:] == [("bring_up", "dev-3"), ("release", "dev-3")]
+    assert "dev-3" not in node.operations.bus
 
 
 def test_a_device_that_was_never_up_nor_on_the_bus_is_gone(node: Node) -> None:
@@ -149,7 +149,7 @@ def test_a_device_that_was_never_up_nor_on_the_bus_is_gone(node: Node) -> None:
     raw["metadata"].setdefault("annotations", {})[RELEASE] = ASKED
     node.api.put(COMPOSABLE_RESOURCES, raw)
     until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
-    assert ("release", "dev-3") not in node.hands.calls
+    assert ("release", "dev-3") not in node.operations.calls
 
 
 def test_a_device_that_comes_after_its_release_was_asked_for_is_removed() -> None:
@@ -161,19 +161,19 @@ def test_a_device_that_comes_after_its_release_was_asked_for_is_removed() -> Non
         raw["metadata"].setdefault("annotations", {})[RELEASE] = ASKED
         node.api.put(COMPOSABLE_RESOURCES, raw)
         until("the agent has begun", lambda: agent.devices.asked_at("uid-gpu-3") > 0)
-        node.hands.bus["dev-3"] = "GPU-3"
+        node.operations.bus["dev-3"] = "GPU-3"
         until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
-        assert node.hands.calls[-2:] == [("bring_up", "dev-3"), ("release", "dev-3")]
+        assert node.operations.calls[-2:] == [("bring_up", "dev-3"), ("release", "dev-3")]
     finally:
         node.stop()
 
 
 def test_a_dead_device_of_nobody_is_cleared_away(node: Node) -> None:
     node.stop()
-    node.hands.dead = True
+    node.operations.dead = True
     node.boot()
-    until("it is cleared away", lambda: not node.hands.dead)
-    told = [known for what, known in node.hands.calls if what == "clear_dead"]
+    until("it is cleared away", lambda: not node.operations.dead)
+    told = [known for what, known in node.operations.calls if what == "clear_dead"]
     assert len(told) == 1
     assert {"GPU-1", "GPU-2"} < set(told[0].split(", "))
 
@@ -189,7 +189,7 @@ def test_a_device_of_a_claim_stays_usable_and_says_whose_it_is(node: Node) -> No
     assert told.trouble is not None
     assert told.trouble.message == "claim team/c uses the device"
     assert told.phase == READY
-    assert "dev-1" in node.hands.bus
+    assert "dev-1" in node.operations.bus
 
 
 def test_a_device_that_no_slice_shows_is_no_idle_one(node: Node) -> None:
@@ -206,17 +206,17 @@ def test_a_device_that_no_slice_shows_is_no_idle_one(node: Node) -> None:
         "nodeSelector": selector}}})
     ask_release(node)
     until("the trouble is told", lambda: node.trouble("gpu-1") == CLAIM_IN_USE)
-    assert "dev-1" in node.hands.bus
+    assert "dev-1" in node.operations.bus
 
 
 def test_an_ask_that_is_taken_back_meanwhile_leaves_the_device(node: Node) -> None:
-    node.hands.gates["dev-1"] = threading.Event()
+    node.operations.gates["dev-1"] = threading.Event()
     ask_release(node)
-    until("the release has begun", lambda: ("release", "dev-1") in node.hands.calls)
+    until("the release has begun", lambda: ("release", "dev-1") in node.operations.calls)
     node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"annotations": {RELEASE: None}}})
-    node.hands.gates["dev-1"].set()
+    node.operations.gates["dev-1"].set()
     until("it is ready without trouble", lambda: node.phase("gpu-1") == READY and node.trouble("gpu-1") == "")
-    assert "dev-1" in node.hands.bus
+    assert "dev-1" in node.operations.bus
     assert down(node) == []
 
 
@@ -230,7 +230,7 @@ def test_a_claim_on_a_device_that_only_the_api_server_shows_under_that_name_keep
         "devices": {"results": [{"driver": "gpu.nvidia.com", "pool": "node-0", "device": "gpu-1"}]}}}})
     ask_release(node)
     until("the trouble is told", lambda: node.trouble("gpu-1") == CLAIM_IN_USE)
-    assert "dev-1" in node.hands.bus
+    assert "dev-1" in node.operations.bus
 
 
 def test_a_device_whose_release_is_taken_back_after_its_removal_is_brought_up_again(node: Node) -> None:
@@ -239,13 +239,13 @@ def test_a_device_whose_release_is_taken_back_after_its_removal_is_brought_up_ag
     until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
     node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z",
                                                              "annotations": {RELEASE: None}}})
-    node.hands.bus["dev-1"] = "GPU-1"  # as the rescan finds it
+    node.operations.bus["dev-1"] = "GPU-1"  # as the rescan finds it
     until("it is ready", lambda: node.phase("gpu-1") == READY)
     again = "2026-01-01T00:00:09.000000Z"
     node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"annotations": {RELEASE: again}}})
     until("it is removed for the new ask", lambda: (e := node.evidence("gpu-1")) is not None
           and (e.phase, e.release) == (REMOVED, again))
-    assert "dev-1" not in node.hands.bus
+    assert "dev-1" not in node.operations.bus
 
 
 def test_what_was_removed_for_an_ask_answers_the_next_one_after_a_look_at_the_bus(node: Node) -> None:
@@ -259,10 +259,10 @@ def test_what_was_removed_for_an_ask_answers_the_next_one_after_a_look_at_the_bu
 
 def test_an_open_device_is_tried_again_until_it_is_let_go(node: Node) -> None:
     held = NodeTrouble(OPEN_ON_NODE, "0000:10:00.0 is open by pid 7 (python)")
-    node.hands.troubles["dev-1"] = [held]
+    node.operations.troubles["dev-1"] = [held]
     ask_release(node)
     until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
-    assert node.hands.calls.count(("release", "dev-1")) == 2
+    assert node.operations.calls.count(("release", "dev-1")) == 2
     assert node.trouble("gpu-1") == ""
     counted = node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": OPEN_ON_NODE})
     assert counted == 1
@@ -274,11 +274,11 @@ def agent_of(node: Node) -> NodeAgent:
 
 
 def test_a_removal_that_hangs_is_told_and_holds_up_nothing_else(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.hands.gates["dev-1"] = threading.Event()
-    node.hands.troubles["dev-1"] = [NodeTrouble(REMOVAL_HUNG, "the removal hangs in the kernel")]
+    node.operations.gates["dev-1"] = threading.Event()
+    node.operations.troubles["dev-1"] = [NodeTrouble(REMOVAL_HUNG, "the removal hangs in the kernel")]
     ask_release(node)
-    until("the release has begun", lambda: ("release", "dev-1") in node.hands.calls)
-    node.hands.bus["dev-3"] = "GPU-3"
+    until("the release has begun", lambda: ("release", "dev-1") in node.operations.calls)
+    node.operations.bus["dev-3"] = "GPU-3"
     node.api.put(COMPOSABLE_RESOURCES, resource("gpu-3", "dev-3", "GPU-3"))
     lane = agent_of(node).lane
     monkeypatch.setattr("ansible_collections.composable.infra.controller.agent.bus_lane.OVERDUE_SECONDS", 0.05)
@@ -286,7 +286,7 @@ def test_a_removal_that_hangs_is_told_and_holds_up_nothing_else(node: Node, monk
     until("another worker takes over", lane.relieve)
     until("another device is ready meanwhile", lambda: node.phase("gpu-3") == READY)
     assert node.phase("gpu-1") == RELEASING
-    node.hands.gates["dev-1"].set()
+    node.operations.gates["dev-1"].set()
     until("the trouble is told", lambda: node.trouble("gpu-1") == REMOVAL_HUNG)
     until("the kernel ended it after all", lambda: node.phase("gpu-1") == REMOVED and node.trouble("gpu-1") == "")
 
@@ -299,22 +299,22 @@ def test_an_agent_that_was_killed_in_between_takes_back_what_is_not_asked_for_an
     node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", deleted=True, node=half.to_json()))
     node.boot()
     until("it is usable", lambda: node.phase("gpu-1") == READY)
-    assert ("take_back", "dev-1") in node.hands.calls
-    assert ("release", "dev-1") not in node.hands.calls
+    assert ("take_back", "dev-1") in node.operations.calls
+    assert ("release", "dev-1") not in node.operations.calls
 
 
 def test_a_device_that_no_plugin_has_announced_is_announced_after_its_release_was_taken_back(node: Node) -> None:
     """The release began between the first use of the device and the restart of the plugin."""
     node.stop()
-    node.hands.bus["dev-3"] = "GPU-3"
-    node.hands.used.add("GPU-3")
+    node.operations.bus["dev-3"] = "GPU-3"
+    node.operations.used.add("GPU-3")
     half = Evidence(RELEASING, "dev-3", uuid="GPU-3", address="0000:13:00.0")
     for step in (ON_BUS, BOUND, TOUCHED, IDLE):
         half = half.with_step(step, time.time())
     node.api.put(COMPOSABLE_RESOURCES, resource("gpu-3", "dev-3", "GPU-3", node=half.to_json()))
     node.boot()
     until("a plugin that began after its first use announces it", lambda: ANNOUNCED in node.steps("gpu-3"))
-    assert ("take_back", "dev-3") in node.hands.calls
+    assert ("take_back", "dev-3") in node.operations.calls
     assert node.phase("gpu-3") == READY
 
 
@@ -327,16 +327,16 @@ def test_an_agent_that_was_killed_in_between_goes_on(node: Node) -> None:
                  resource("gpu-1", "dev-1", "GPU-1", deleted=True, release=ASKED, node=half.to_json()))
     node.boot()
     until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
-    assert "dev-1" not in node.hands.bus
+    assert "dev-1" not in node.operations.bus
 
 
 def test_a_removed_device_that_a_rescan_brought_back_is_removed_again(node: Node) -> None:
     ask_release(node)
     until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
     node.stop()
-    node.hands.bus["dev-1"] = "GPU-1"
+    node.operations.bus["dev-1"] = "GPU-1"
     node.boot()
-    until("it is removed again", lambda: "dev-1" not in node.hands.bus)
+    until("it is removed again", lambda: "dev-1" not in node.operations.bus)
     until("the evidence says so", lambda: node.phase("gpu-1") == REMOVED)
 
 
@@ -344,20 +344,20 @@ def test_a_removed_device_that_somebody_attached_again_is_removed_again(node: No
     """The answer of its detach was lost, and the detach will be repeated."""
     ask_release(node)
     until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
-    removals = node.hands.calls.count(("release", "dev-1"))
+    removals = node.operations.calls.count(("release", "dev-1"))
     agent_of(node).devices.look_after([])
-    node.hands.bus["dev-1"] = "GPU-other"
+    node.operations.bus["dev-1"] = "GPU-other"
     agent_of(node).devices.look_after([])
-    assert node.hands.calls.count(("release", "dev-1")) == removals, "another device in its place is left alone"
-    node.hands.bus["dev-1"] = "GPU-1"
+    assert node.operations.calls.count(("release", "dev-1")) == removals, "another device in its place is left alone"
+    node.operations.bus["dev-1"] = "GPU-1"
     agent_of(node).devices.look_after([])
-    until("it is removed again", lambda: "dev-1" not in node.hands.bus)
+    until("it is removed again", lambda: "dev-1" not in node.operations.bus)
     until("the evidence says so", lambda: node.phase("gpu-1") == REMOVED)
 
 
 def test_the_slice_follows_also_when_the_object_is_gone_and_the_agent_was_away(node: Node) -> None:
     node.stop()
-    del node.hands.bus["dev-1"]
+    del node.operations.bus["dev-1"]
     node.api.remove(COMPOSABLE_RESOURCES, "gpu-1")
     node.boot()
     until("the plugin looks again", lambda: len(node.deleted_pods()) == 1)
@@ -365,8 +365,8 @@ def test_the_slice_follows_also_when_the_object_is_gone_and_the_agent_was_away(n
 
 def test_what_names_no_uuid_proves_nobody_gone(node: Node) -> None:
     node.stop()
-    node.hands.blind = True
-    del node.hands.bus["dev-1"]
+    node.operations.blind = True
+    del node.operations.bus["dev-1"]
     node.api.remove(COMPOSABLE_RESOURCES, "gpu-1")
     agent = node.boot()
     until("it works", agent.ready)

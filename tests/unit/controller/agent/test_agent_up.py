@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.composable.infra.controller.agent import agent as agent_module
 from ansible_collections.composable.infra.controller.agent.agent import NodeAgent
 from ansible_collections.composable.infra.controller.agent.device_work import Patience
-from ansible_collections.composable.infra.controller.agent.hands import KernelReport
+from ansible_collections.composable.infra.controller.agent.node_operations import KernelReport
 from ansible_collections.composable.infra.controller.agent.vendor_plugin import plugin_work
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -38,7 +38,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     NodeTrouble,
 )
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import moment as moment_of
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import (
     Node,
     pod,
     resource,
@@ -61,7 +61,7 @@ def test_steps_in_their_order_one_restart_and_the_lease() -> None:
     with running() as node:
         node.boot()
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1"))
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
         until("the device is announced", lambda: announced(node, "gpu-1"))
         evidence = node.evidence("gpu-1")
@@ -70,7 +70,7 @@ def test_steps_in_their_order_one_restart_and_the_lease() -> None:
         assert [s.at for s in evidence.steps] == sorted(s.at for s in evidence.steps)
         assert (evidence.device, evidence.uuid, evidence.by) == ("dev-1", "GPU-1", "agent")
         assert node.deleted_pods() == ["plugin-1"]
-        assert node.hands.told_feature_discovery == 2, "at the start of the agent, and when the device had come"
+        assert node.operations.told_feature_discovery == 2, "at the start of the agent, and when the device had come"
         assert node.api.one(LEASES, "node-agent-node-0", "composable-infra")["spec"]["holderIdentity"] == "node-0"
         assert node.metrics.registry.get_sample_value("composable_agent_plugin_restarts_total") == 1
         count = "composable_agent_step_duration_seconds_count"
@@ -80,7 +80,7 @@ def test_steps_in_their_order_one_restart_and_the_lease() -> None:
 def test_pool_device_is_ready_when_it_was_touched_and_no_plugin_is_restarted() -> None:
     with running() as node:
         node.boot()
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", pool_device="pool-fabric1/gpu-0"))
         until("the device is ready", lambda: node.phase("gpu-1") == READY)
         assert node.steps("gpu-1") == ["OnBus", "Bound", "Touched"]
@@ -90,7 +90,7 @@ def test_pool_device_is_ready_when_it_was_touched_and_no_plugin_is_restarted() -
 def test_device_that_was_one_claims_is_announced_afterwards() -> None:
     with running() as node:
         node.boot()
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", pool_device="pool-fabric1/gpu-0"))
         until("the device is ready", lambda: node.phase("gpu-1") == READY)
         raw = node.api.one(COMPOSABLE_RESOURCES, "gpu-1")
@@ -102,7 +102,7 @@ def test_device_that_was_one_claims_is_announced_afterwards() -> None:
 
 def test_only_the_evidence_is_written() -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
@@ -119,7 +119,7 @@ def test_four_that_arrive_together_cost_one_restart() -> None:
         for n in range(4):
             node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}"))
         for n in range(4):
-            node.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            node.operations.bus[f"dev-{n}"] = f"GPU-{n}"
             node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}", f"GPU-{n}"))
         until("all are announced", lambda: announced(node, *(f"gpu-{n}" for n in range(4))))
         assert node.deleted_pods() == ["plugin-1"]
@@ -127,15 +127,15 @@ def test_four_that_arrive_together_cost_one_restart() -> None:
 
 def test_a_slow_first_touch_is_waited_for() -> None:
     with running() as node:
-        node.hands.gates["dev-2"] = threading.Event()
+        node.operations.gates["dev-2"] = threading.Event()
         for n in (1, 2):
-            node.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            node.operations.bus[f"dev-{n}"] = f"GPU-{n}"
             node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}"))
         node.boot()
         until("the first is touched", lambda: "Touched" in node.steps("gpu-1"))
-        until("the second is begun", lambda: ("bring_up", "dev-2") in node.hands.calls)
+        until("the second is begun", lambda: ("bring_up", "dev-2") in node.operations.calls)
         assert node.deleted_pods() == []
-        node.hands.gates["dev-2"].set()
+        node.operations.gates["dev-2"].set()
         until("both are announced", lambda: announced(node, "gpu-1", "gpu-2"))
         assert len(node.deleted_pods()) == 1
 
@@ -143,15 +143,15 @@ def test_a_slow_first_touch_is_waited_for() -> None:
 def test_a_plugin_that_looked_before_the_first_use_is_restarted_though_it_shows_the_device() -> None:
     """Its pod was replaced while the device was brought up. It announces what is bound, and knows no file of it."""
     with running() as node:
-        node.hands.gates["dev-1"] = threading.Event()
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.gates["dev-1"] = threading.Event()
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
         agent = node.boot()
-        until("the device is brought up", lambda: ("bring_up", "dev-1") in node.hands.calls)
+        until("the device is brought up", lambda: ("bring_up", "dev-1") in node.operations.calls)
         node.start_plugin()
         assert node.empty == {"GPU-1"}
         until("the agent sees it", lambda: names_of_pods(agent) == ["plugin-2"])
-        node.hands.gates["dev-1"].set()
+        node.operations.gates["dev-1"].set()
         until("the device is announced", lambda: announced(node, "gpu-1"))
         assert node.steps("gpu-1") == [*STEPS_UP]
         assert node.empty == set(), "a container can have it"
@@ -165,15 +165,15 @@ def test_a_clock_that_is_set_before_the_first_use_hides_no_plugin_and_delays_non
     """Another device is on its way, for which the agent waits a second, and not as long as the clock was wrong."""
     real = time.time
     with running() as node:
-        node.hands.gates["dev-1"] = threading.Event()
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.gates["dev-1"] = threading.Event()
+        node.operations.bus["dev-1"] = "GPU-1"
         node.start_plugin()
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-2"))
         node.boot()
-        until("the device is brought up", lambda: ("bring_up", "dev-1") in node.hands.calls)
+        until("the device is brought up", lambda: ("bring_up", "dev-1") in node.operations.calls)
         monkeypatch.setattr(time, "time", lambda: real() + by)
-        node.hands.gates["dev-1"].set()
+        node.operations.gates["dev-1"].set()
         until("the device is announced", lambda: announced(node, "gpu-1"))
         assert node.empty == set(), "a container can have it"
         assert node.deleted_pods() == ["plugin-2"]
@@ -183,7 +183,7 @@ def test_a_plugin_that_began_after_the_first_use_is_left_alone() -> None:
     with running() as node:
         node.plays = False
         node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
         node.boot()
         until("the device is touched", lambda: "Touched" in node.steps("gpu-1"))
@@ -199,11 +199,11 @@ def test_a_device_that_leaves_is_brought_up_when_a_plugin_announces_it_after_all
     monkeypatch.setattr(agent_module, "TICK_SECONDS", 0.1)
     with running() as node:
         failed = Evidence(PREPARING, "dev-1", uuid="GPU-1").with_trouble(DRIVER_FAILED, "what was seen", time.time())
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", node=failed.to_json(), deleted=True))
         agent = node.boot()
         until("the agent works", agent.ready)
-        assert node.hands.calls == []
+        assert node.operations.calls == []
         node.start_plugin()
         until("the device is announced", lambda: announced(node, "gpu-1"))
         assert node.empty == set(), "a container can have it"
@@ -215,7 +215,7 @@ def test_after_a_reboot_a_device_that_the_plugin_saw_before_its_first_use_is_use
         old = Evidence(READY, "dev-1", uuid="GPU-1", address="0000:10:00.0")
         for step in STEPS_UP:
             old = old.with_step(step, time.time() - 3600.0)
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.start_plugin()
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", node=old.to_json()))
         node.boot()
@@ -226,17 +226,17 @@ def test_after_a_reboot_a_device_that_the_plugin_saw_before_its_first_use_is_use
 
 def test_a_device_that_comes_late_is_looked_for() -> None:
     with running() as node:
-        node.hands.hidden["dev-1"] = "GPU-1"
+        node.operations.hidden["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
         node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
-        assert ("look_for_devices", "") in node.hands.calls
+        assert ("look_for_devices", "") in node.operations.calls
 
 
 def test_one_that_does_not_come_holds_up_no_other() -> None:
     with running(patience=Patience(0.05, 0.5)) as node:
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
-        node.hands.bus["dev-2"] = "GPU-2"
+        node.operations.bus["dev-2"] = "GPU-2"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-2", "dev-2", "GPU-2"))
         node.boot()
         until("the other is announced", lambda: announced(node, "gpu-2"))
@@ -248,20 +248,20 @@ def test_one_that_does_not_come_holds_up_no_other() -> None:
 @pytest.mark.parametrize(("reason", "times"), [(NO_ROOM_FOR_BARS, 1), (DRIVER_FAILED, 2)])
 def test_trouble_that_lasts_is_told(reason: str, times: int) -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
-        node.hands.troubles["dev-1"] = [NodeTrouble(reason, "what was seen")] * 20
+        node.operations.bus["dev-1"] = "GPU-1"
+        node.operations.troubles["dev-1"] = [NodeTrouble(reason, "what was seen")] * 20
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the trouble is told", lambda: node.trouble("gpu-1") == reason)
-        assert node.hands.calls.count(("bring_up", "dev-1")) == times
+        assert node.operations.calls.count(("bring_up", "dev-1")) == times
         assert node.deleted_pods() == []
         assert node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": reason}) == 1
 
 
 def test_trouble_that_passes_is_not_told() -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
-        node.hands.troubles["dev-1"] = [NodeTrouble(DRIVER_FAILED, "what was seen")]
+        node.operations.bus["dev-1"] = "GPU-1"
+        node.operations.troubles["dev-1"] = [NodeTrouble(DRIVER_FAILED, "what was seen")]
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
@@ -273,14 +273,14 @@ def test_a_step_that_failed_is_tried_again_soon_though_the_clock_was_stepped_bac
 ) -> None:
     real = time.time
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
-        node.hands.troubles["dev-1"] = [NodeTrouble(NO_ROOM_FOR_BARS, "what was seen")]
+        node.operations.bus["dev-1"] = "GPU-1"
+        node.operations.troubles["dev-1"] = [NodeTrouble(NO_ROOM_FOR_BARS, "what was seen")]
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the trouble is told", lambda: node.trouble("gpu-1") == NO_ROOM_FOR_BARS)
         monkeypatch.setattr(time, "time", lambda: real() - 7200.0)
         until("the device is on the bus", lambda: "OnBus" in node.steps("gpu-1"))
-        assert node.hands.calls.count(("bring_up", "dev-1")) == 2
+        assert node.operations.calls.count(("bring_up", "dev-1")) == 2
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["by a claim", "by an extended resource"])
@@ -296,7 +296,7 @@ def test_the_plugin_is_left_alone_while_it_prepares_a_claim(extended: bool) -> N
         else:
             waiting["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
         node.api.put(PODS, waiting)
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the claim was looked at", lambda: any(c.plural == CLAIMS.plural for c in node.api.calls))
@@ -311,7 +311,7 @@ def test_a_plugin_is_restarted_when_its_status_says_that_it_had_looked_before() 
     with running() as node:
         began = format_time(time.time() - 5.0)
         node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("the device is touched", lambda: node.steps("gpu-1") == ["OnBus", "Bound", "Touched"])
@@ -326,7 +326,7 @@ def test_a_plugin_that_does_not_say_when_it_began_is_restarted_after_a_while() -
     """Its container ran and looked; the pod's status did not say so yet when the device was touched."""
     with running(announce_seconds=1.5) as node:
         node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         told_before_its_deletion = watch_for_untrue_restarts(node)
         node.boot()
@@ -358,7 +358,7 @@ def test_a_plugin_that_fails_is_replaced_at_once(state: dict[str, object]) -> No
     """As beside a host driver that was booted without a GPU. The kubelet would start it again after 5 minutes."""
     with running(announce_seconds=3600.0) as node:
         node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": state, "restartCount": 7}]))
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         told_before_its_deletion = watch_for_untrue_restarts(node)
         node.boot()
@@ -372,7 +372,7 @@ def test_a_plugin_whose_pod_was_replaced_meanwhile_is_judged_by_its_new_pod() ->
     """The watch is behind: the pod that the agent wants to delete is gone, and its successor began later."""
     with running() as node:
         node.plays = False
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         asked = threading.Event()
 
@@ -397,14 +397,14 @@ def test_a_plugin_is_left_alone_beside_a_dead_device(monkeypatch: pytest.MonkeyP
     """It would not start again, and the claims of the node's other devices would be without it."""
     monkeypatch.setattr(plugin_work, "DEAD_SECONDS", 0.05)
     with running() as node:
-        node.hands.bus["dev-1"], node.hands.dead, node.hands.stays_dead = "GPU-1", True, True
+        node.operations.bus["dev-1"], node.operations.dead, node.operations.stays_dead = "GPU-1", True, True
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("the device is touched", lambda: node.steps("gpu-1") == ["OnBus", "Bound", "Touched"])
         agent.plugins.attend()
         assert node.deleted_pods() == []
         assert node.phase("gpu-1") == PREPARING
-        node.hands.stays_dead = node.hands.dead = False
+        node.operations.stays_dead = node.operations.dead = False
         until("the device is announced", lambda: announced(node, "gpu-1"))
         assert node.deleted_pods() == ["plugin-1"]
 
@@ -412,7 +412,7 @@ def test_a_plugin_is_left_alone_beside_a_dead_device(monkeypatch: pytest.MonkeyP
 def test_a_plugin_that_never_announces_is_told() -> None:
     with running(announce_seconds=0.3) as node:
         node.plays = False
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the trouble is told", lambda: node.trouble("gpu-1") == NOT_ANNOUNCED)
@@ -423,23 +423,23 @@ def test_a_plugin_that_never_announces_is_told() -> None:
 
 def test_device_of_the_own_driver_is_ready_at_once_and_no_pod_of_a_vendor_is_deleted() -> None:
     with running() as node:
-        node.plays, node.hands.own = False, True
-        node.hands.gates["dev-2"] = threading.Event()
+        node.plays, node.operations.own = False, True
+        node.operations.gates["dev-2"] = threading.Event()
         node.boot()
         for n in (1, 2):
-            node.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            node.operations.bus[f"dev-{n}"] = f"GPU-{n}"
             node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}", f"GPU-{n}"))
         until("the first is ready, though the second is still touched", lambda: node.phase("gpu-1") == READY, 5.0)
         assert node.steps("gpu-1") == ["OnBus", "Bound", "Touched"]
-        node.hands.gates["dev-2"].set()
+        node.operations.gates["dev-2"].set()
         until("the second is, too", lambda: node.phase("gpu-2") == READY, 5.0)
         assert node.deleted_pods() == []
 
 
 def test_own_driver_that_does_not_show_a_device_is_told() -> None:
     with running(announce_seconds=0.3) as node:
-        node.plays, node.hands.own = False, True
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.plays, node.operations.own = False, True
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the trouble is told", lambda: node.trouble("gpu-1") == NOT_ANNOUNCED)
@@ -454,7 +454,7 @@ def test_a_node_without_the_plugin_is_ready_without_its_step() -> None:
     with running() as node:
         node.plays = False
         node.api.remove(PODS, "plugin-1", "dra-driver-nvidia-gpu")
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("it is ready", lambda: node.phase("gpu-1") == READY)
@@ -464,7 +464,7 @@ def test_a_node_without_the_plugin_is_ready_without_its_step() -> None:
 
 def test_a_device_that_falls_off_the_bus_is_told_with_the_kernels_words() -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
@@ -481,18 +481,18 @@ def test_a_device_that_falls_off_the_bus_is_told_with_the_kernels_words() -> Non
 
 def test_a_device_that_is_gone_without_a_word_is_told() -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
-        del node.hands.bus["dev-1"]
+        del node.operations.bus["dev-1"]
         agent.devices.look_after([])
         until("the trouble is told", lambda: node.trouble("gpu-1") == LOST_ON_BUS)
 
 
 def test_evidence_that_cannot_be_written_is_written_later() -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.api.fail("merge_patch", COMPOSABLE_RESOURCES, Forbidden(403, "Forbidden", "not yet"), times=2)
         node.boot()
@@ -506,7 +506,7 @@ def test_device_that_is_shown_already_restarts_nothing_though_it_was_touched_in_
     with running() as node, monkeypatch.context() as patch:
         patch.setattr(plugin_work.PluginWork, "_settle", lambda plugins, ask: None)  # it looked before it was touched
         node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("it is touched", lambda: "Touched" in node.steps("gpu-1"))
@@ -523,32 +523,32 @@ def test_device_that_is_shown_already_restarts_nothing_though_it_was_touched_in_
 
 def test_an_agent_that_starts_again_finds_all_done() -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.start_plugin()
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
         node.stop()
-        calls, deleted, written = list(node.hands.calls), node.deleted_pods(), node.evidence("gpu-1")
+        calls, deleted, written = list(node.operations.calls), node.deleted_pods(), node.evidence("gpu-1")
         agent = node.boot()
         until("it is ready", agent.ready)
         until("it has looked", lambda: agent.devices.ask("gpu-1") is not None
               and not agent.devices.pending(agent.devices.asks()[0]))
-        assert node.hands.calls == calls
+        assert node.operations.calls == calls
         assert node.deleted_pods() == deleted
         assert node.evidence("gpu-1") == written
 
 
 def test_after_a_reboot_of_the_node_a_device_is_touched_again() -> None:
     with running() as node:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         moment = time.time() - 3600.0
         old = Evidence(READY, "dev-1", uuid="GPU-1", address="0000:99:00.0")
         for step in STEPS_UP:
             old = old.with_step(step, moment)
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", node=old.to_json()))
         node.boot()
-        until("it was brought up", lambda: ("bring_up", "dev-1") in node.hands.calls)
+        until("it was brought up", lambda: ("bring_up", "dev-1") in node.operations.calls)
 
         def address() -> str:
             found = node.evidence("gpu-1")

@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     TOUCHED,
     Evidence,
 )
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import resource
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import resource
 
 EVIDENCE = Evidence(PREPARING, "dev-1", uuid="GPU-1")
 UP = EVIDENCE.with_step(ON_BUS, 1.0).with_step(TOUCHED, 2.0)

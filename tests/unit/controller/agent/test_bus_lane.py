@@ -9,7 +9,7 @@ import threading
 import time
 
 from ansible_collections.composable.infra.controller.agent.bus_lane import OVERDUE_SECONDS, BusLane
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import until
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import until
 
 
 class Bench:

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     STEPS_UP,
     NodeTrouble,
 )
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import (
     Node,
     resource,
     running,
@@ -33,7 +33,7 @@ def attach(node: Node, spans: RecordedSpans, **more: str) -> None:
     """A device comes and is announced."""
     node.tracer = spans
     node.boot()
-    node.hands.bus["dev-1"] = "GPU-1"
+    node.operations.bus["dev-1"] = "GPU-1"
     node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", **more))
     until("the device is announced", lambda: ANNOUNCED in node.steps("gpu-1"))
 
@@ -63,7 +63,7 @@ def test_a_device_for_nobody_has_no_trace(caplog: pytest.LogCaptureFixture, note
 
 def test_trouble_is_told_with_the_claim(caplog: pytest.LogCaptureFixture) -> None:
     with running() as node:
-        node.hands.troubles["dev-1"] = [NodeTrouble(DRIVER_FAILED, "no driver")]
+        node.operations.troubles["dev-1"] = [NodeTrouble(DRIVER_FAILED, "no driver")]
         attach(node, RecordedSpans(), claim=CLAIM.note)
     assert (CLAIM,) in said(caplog, DRIVER_FAILED)
 

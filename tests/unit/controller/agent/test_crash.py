@@ -23,8 +23,8 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     STEPS_UP,
     Evidence,
 )
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
-    FakeHands,
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import (
+    FakeOperations,
     Node,
     resource,
     running,
@@ -58,19 +58,19 @@ class MortalNode(Node):
     def __init__(self, step: str, stored: bool) -> None:
         self.dead, self._step, self._stored = threading.Event(), step, stored
         super().__init__()
-        self.real_api, self.real_hands = self.api, self.hands
+        self.real_api, self.real_operations = self.api, self.operations
 
     def boot_mortal(self) -> None:
         """Start the agent that will end."""
         self.real_api.before = self._watch
         self.api = t.cast(FakeApi, Mortal(self.real_api, self.dead))
-        self.hands = t.cast(FakeHands, Mortal(self.real_hands, self.dead))
+        self.operations = t.cast(FakeOperations, Mortal(self.real_operations, self.dead))
         self.boot()
 
     def boot_next(self) -> None:
         """Start the agent after it."""
         self.stop()
-        self.api, self.hands = self.real_api, self.real_hands
+        self.api, self.operations = self.real_api, self.real_operations
         self.boot()
 
     def real_deletions(self) -> int:
@@ -98,7 +98,7 @@ def notes(node: MortalNode) -> dict[str, str]:
 def test_on_the_way_up(step: str, stored: bool) -> None:
     node = MortalNode(step, stored)
     try:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.real_api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
         node.boot_mortal()
         until("the agent has ended", node.dead.is_set)
@@ -111,7 +111,7 @@ def test_on_the_way_up(step: str, stored: bool) -> None:
         # Where the step is lost, nobody knows any more that the plugin began after the device was used.
         most = before if is_known else before + 1
         assert node.real_deletions() <= most, "the plugin that has looked already is left alone"
-        assert node.real_hands.bus == {"dev-1": "GPU-1"}
+        assert node.real_operations.bus == {"dev-1": "GPU-1"}
     finally:
         node.stop()
 
@@ -121,7 +121,7 @@ def test_on_the_way_up(step: str, stored: bool) -> None:
 def test_on_the_way_down(step: str, stored: bool) -> None:
     node = MortalNode(step, stored)
     try:
-        node.hands.bus["dev-1"] = "GPU-1"
+        node.operations.bus["dev-1"] = "GPU-1"
         node.start_plugin()
         node.real_api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
         node.boot_mortal()
@@ -133,7 +133,7 @@ def test_on_the_way_down(step: str, stored: bool) -> None:
         until("it is removed, and its slice follows", lambda: node.phase("gpu-1") == REMOVED
               and ("Withdrawn" in node.steps("gpu-1") or "RemovedFromBus" not in node.steps("gpu-1")))
         assert node.trouble("gpu-1") == ""
-        assert node.real_hands.bus == {}
+        assert node.real_operations.bus == {}
         assert RELEASE in notes(node)
     finally:
         node.stop()

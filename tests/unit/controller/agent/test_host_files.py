@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.agent.host_files import FOLDER, DevicesBefore, only_agent
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import until
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import until
 
 
 def test_a_second_agent_waits_for_the_first_to_end(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.controller.agent.node_state import Nod
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import NAMESPACE, pod
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import NAMESPACE, pod
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 

@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.device
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import check_plugin_options, shares
 from ansible_collections.composable.infra.controller.agent.main import parser
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import Node
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import Node
 
 
 def arguments(*more: str) -> t.Any:

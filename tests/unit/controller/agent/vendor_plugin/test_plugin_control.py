@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     REMOVED,
     WITHDRAWN,
 )
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import (
     PLUGIN,
     Node,
     resource,
@@ -46,7 +46,7 @@ def node() -> Iterator[Node]:
 
 def add(node: Node, number: int) -> None:
     """The fabric attaches one more device."""
-    node.hands.bus[f"dev-{number}"] = f"GPU-{number}"
+    node.operations.bus[f"dev-{number}"] = f"GPU-{number}"
     node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{number}", f"dev-{number}", f"GPU-{number}"))
 
 
@@ -69,7 +69,7 @@ def message(node: Node, name: str) -> str:
 
 
 def test_plugin_that_holds_the_device_is_restarted_once(node: Node) -> None:
-    node.hands.held_by_plugin = True
+    node.operations.held_by_plugin = True
     ask_release(node, "gpu-1")
     until("it is withdrawn", lambda: WITHDRAWN in node.steps("gpu-1"))
     assert len(node.deleted_pods()) == 1
@@ -91,15 +91,15 @@ def test_sick_device_keeps_its_taint_when_another_is_attached(node: Node) -> Non
 
 
 def test_sick_device_leaves_though_the_plugin_holds_it(node: Node) -> None:
-    node.hands.held_by_plugin = True
+    node.operations.held_by_plugin = True
     fall_sick(node, "GPU-1")
     ask_release(node, "gpu-1")
     until("it is off the bus", lambda: node.phase("gpu-1") == REMOVED)
-    assert node.hands.bus == {"dev-2": "GPU-2"}
+    assert node.operations.bus == {"dev-2": "GPU-2"}
 
 
 def test_device_beside_a_sick_one_stays_where_the_plugin_holds_it(node: Node) -> None:
-    node.hands.held_by_plugin = True
+    node.operations.held_by_plugin = True
     fall_sick(node, "GPU-1")
     ask_release(node, "gpu-2")
     until("it is said", lambda: node.trouble("gpu-2") == OPEN_ON_NODE)
@@ -109,9 +109,9 @@ def test_device_beside_a_sick_one_stays_where_the_plugin_holds_it(node: Node) ->
 
 def test_device_that_the_plugin_shows_no_more_is_told_again(node: Node) -> None:
     """Another plugin looked while the device was drained; then its release was taken back."""
-    uuid = node.hands.bus.pop("dev-1")
+    uuid = node.operations.bus.pop("dev-1")
     node.start_plugin(began=time.time() + 1.0)
-    node.hands.bus = {"dev-1": uuid, **node.hands.bus}
+    node.operations.bus = {"dev-1": uuid, **node.operations.bus}
     assert uuid not in str(node.api.of(SLICES))
     until("it is shown again", lambda: uuid in str(node.api.of(SLICES)))
     until("it is announced again", lambda: ANNOUNCED in node.steps("gpu-1"))
@@ -120,7 +120,7 @@ def test_device_that_the_plugin_shows_no_more_is_told_again(node: Node) -> None:
 
 def test_sick_device_keeps_its_taint_when_the_plugin_has_to_look_twice(node: Node) -> None:
     """Another device fell sick between the first restart and the second."""
-    node.hands.draining.add("GPU-3")  # what a plugin that begins now does not show, as one that looked too early
+    node.operations.draining.add("GPU-3")  # what a plugin that begins now does not show, as one that looked too early
     before = node.plugin_pods
     add(node, 3)
     until("the plugin was restarted", lambda: node.plugin_pods > before)
@@ -128,7 +128,7 @@ def test_sick_device_keeps_its_taint_when_the_plugin_has_to_look_twice(node: Nod
     until("it is said", lambda: "is not restarted, since device gpu-0 has the taint" in message(node, "gpu-3"))
     assert node.trouble("gpu-3") == NOT_ANNOUNCED
     assert len(node.deleted_pods()) == 1
-    node.hands.draining.clear()
+    node.operations.draining.clear()
     node.sick.clear()
     node.publish()
     until("it is announced", lambda: ANNOUNCED in node.steps("gpu-3"))

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.vendor_plugin.plugin_pods import began_after, is_starting
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import pod
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import pod
 
 Json = dict[str, t.Any]
 MOMENT = 1_000_000_010.4

@@ -36,8 +36,8 @@ from ansible_collections.composable.infra.plugins.module_utils.node.vendors impo
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.bar_room import BAR_ROOM
 
-from .hands import KernelReport, Note, NotThereYet, Plugin, Wanted
 from .host_files import DevicesBefore
+from .node_operations import KernelReport, Note, NotThereYet, Plugin, Wanted
 
 log = logging.getLogger("composable.infra")
 FEATURES = "etc/kubernetes/node-feature-discovery/features.d"
@@ -58,7 +58,7 @@ class _Seen:
     addresses: set[str] = field(default_factory=set)
 
 
-class HostHands:
+class HostOperations:
     """The node operations of a real node. Thread-safe, but one thread at a time brings devices up.
 
     ``own_kinds``: rows of the table of vendors. While ``is_driver`` returns True, the agent's own

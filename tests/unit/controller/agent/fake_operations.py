@@ -14,8 +14,14 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.composable.infra.controller.agent.agent import AgentOptions, NodeAgent
 from ansible_collections.composable.infra.controller.agent.device_work import Patience
-from ansible_collections.composable.infra.controller.agent.hands import KernelReport, Note, NotThereYet, Plugin, Wanted
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
+from ansible_collections.composable.infra.controller.agent.node_operations import (
+    KernelReport,
+    Note,
+    NotThereYet,
+    Plugin,
+    Wanted,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABLE_RESOURCES,
     PODS,
@@ -61,7 +67,7 @@ PATIENCE = 60.0
 
 
 @dataclass
-class FakeHands:
+class FakeOperations:
     """``bus``: UUID of each device by its uid at the CDI Manager; ``hidden`` shows after a look for devices.
 
     ``dead``: it shows a dead device; one that ``stays_dead`` belongs to a ComposableResource.
@@ -203,12 +209,12 @@ def pod(name: str, labels: Json | None = None, **status: t.Any) -> Json:
 
 
 class Node:
-    """An agent on a made-up API server and made-up hands, with the vendor's plugin and its DaemonSet played."""
+    """An agent on a made-up API server and node, with the vendor's plugin and its DaemonSet played."""
 
     def __init__(self, **options: t.Any) -> None:
-        self.api, self.hands, self.metrics = FakeApi(), FakeHands(), AgentMetrics()
-        # What the plugin and its DaemonSet use, also when ``api`` and ``hands`` end with the agent.
-        self.cluster, self.hardware = self.api, self.hands
+        self.api, self.operations, self.metrics = FakeApi(), FakeOperations(), AgentMetrics()
+        # What the plugin and its DaemonSet use, also when ``api`` and ``operations`` end with the agent.
+        self.cluster, self.hardware = self.api, self.operations
         self.options = AgentOptions(NODE_NAME, patience=options.pop("patience", Patience(0.05, 5.0)), **options)
         self.plugin_pods = 0  # that have begun, and announced what they saw
         self.tracer: Tracer | None = None
@@ -225,7 +231,7 @@ class Node:
 
     def boot(self) -> NodeAgent:
         """Start an agent, as after a crash of the one before."""
-        self.agent = NodeAgent(self.api.client, self.hands, self.options, self.metrics, self.recorder,
+        self.agent = NodeAgent(self.api.client, self.operations, self.options, self.metrics, self.recorder,
                                tracer=self.tracer)
         self.agent.start()
         return self.agent

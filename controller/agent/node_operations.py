@@ -57,7 +57,7 @@ class KernelReport:
     line: str
 
 
-class Hands(t.Protocol):
+class NodeOperations(t.Protocol):
     """Act on one node. Each method may raise NodeTrouble with what was seen and what to do next."""
 
     def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:

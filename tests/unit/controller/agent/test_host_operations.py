@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's hands on a made-up node."""
+"""The node operations on a made-up node."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent.hands import NotThereYet, Wanted
-from ansible_collections.composable.infra.controller.agent.host_hands import FEATURES, HostHands
+from ansible_collections.composable.infra.controller.agent.host_operations import FEATURES, HostOperations
+from ansible_collections.composable.infra.controller.agent.node_operations import NotThereYet, Wanted
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     BOUND,
     DRIVER_FAILED,
@@ -43,26 +43,26 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     return FakeNode(tmp_path, monkeypatch)
 
 
-def hands_of(node: FakeNode, **options: t.Any) -> HostHands:
-    return HostHands(node.host, Options(event_patience=0.05, search_patience=0.3, patience=0.3, **options))
+def operations_of(node: FakeNode, **options: t.Any) -> HostOperations:
+    return HostOperations(node.host, Options(event_patience=0.05, search_patience=0.3, patience=0.3, **options))
 
 
 def test_brought_up_by_its_uuid(node: FakeNode) -> None:
-    hands, noted = hands_of(node), list[Evidence]()
+    operations, noted = operations_of(node), list[Evidence]()
     with pytest.raises(NotThereYet):
-        hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+        operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
     node.come(Card(A, "GPU-a"))
-    done = hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+    done = operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
     assert [step.step for step in done.steps] == [ON_BUS, BOUND, TOUCHED]
     assert (done.uuid, done.address, done.by, done.phase) == ("GPU-a", A, "agent", PREPARING)
     assert noted[-1] == done
-    assert hands.on_bus(done)
-    assert hands.was_used(done)
+    assert operations.on_bus(done)
+    assert operations.was_used(done)
     (node.root / "dev/nvidia0").unlink()
-    assert not hands.was_used(done), "as after a boot"
-    assert not hands.was_used(START)
-    assert hands.uuids() == frozenset({"GPU-a"})
-    plugin = hands.plugin(done)
+    assert not operations.was_used(done), "as after a boot"
+    assert not operations.was_used(START)
+    assert operations.uuids() == frozenset({"GPU-a"})
+    plugin = operations.plugin(done)
     assert plugin is not None
     assert plugin.driver == "gpu.nvidia.com"
     chart = {"app.kubernetes.io/name": "dra-driver-nvidia-gpu", "pod-template-generation": "1"}
@@ -73,7 +73,7 @@ def test_brought_up_by_its_uuid(node: FakeNode) -> None:
 def test_no_plugin_is_told_of_devices_that_the_own_driver_offers(node: FakeNode) -> None:
     node.come(Card(A, "GPU-a"))
     seen = Evidence(PREPARING, "dev-1", uuid="GPU-a", address=A)
-    own, others = (HostHands(node.host, Options(), kinds) for kinds in (("nvidia", "generic-pci"), ("amd",)))
+    own, others = (HostOperations(node.host, Options(), kinds) for kinds in (("nvidia", "generic-pci"), ("amd",)))
     assert own.is_own(seen)
     assert own.plugin(seen) is None
     assert "gpu.nvidia.com" not in {plugin.driver for plugin in own.plugins()}
@@ -85,26 +85,26 @@ def test_no_plugin_is_told_of_devices_that_the_own_driver_offers(node: FakeNode)
 def test_while_the_node_has_another_driver_its_plugin_is_told(node: FakeNode) -> None:
     node.come(Card(A, "GPU-a"))
     seen, mine = Evidence(PREPARING, "dev-1", uuid="GPU-a", address=A), [False]
-    hands = HostHands(node.host, Options(), ("nvidia",), lambda: mine[0])
-    assert not hands.is_own(seen)
-    assert (plugin := hands.plugin(seen)) is not None
-    assert plugin in hands.plugins()
+    operations = HostOperations(node.host, Options(), ("nvidia",), lambda: mine[0])
+    assert not operations.is_own(seen)
+    assert (plugin := operations.plugin(seen)) is not None
+    assert plugin in operations.plugins()
     mine[0] = True
-    assert hands.is_own(seen)
-    assert hands.plugin(seen) is None
+    assert operations.is_own(seen)
+    assert operations.plugin(seen) is None
 
 
 def test_another_that_comes_first_is_not_waited_out(node: FakeNode) -> None:
-    hands, noted = hands_of(node), list[Evidence]()
+    operations, noted = operations_of(node), list[Evidence]()
     node.come(Card(A, "GPU-b"))
     with pytest.raises(NotThereYet):
-        hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+        operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
     assert noted[-1] == START, "what was noted about another device is taken back"
     with pytest.raises(NotThereYet):
-        hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+        operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
     node.come(Card(B, "GPU-a"))
-    assert hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append).address == B
-    assert hands.bring_up(Wanted("dev-2", "GPU-b"), Evidence(PREPARING, "dev-2"), noted.append).address == A
+    assert operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append).address == B
+    assert operations.bring_up(Wanted("dev-2", "GPU-b"), Evidence(PREPARING, "dev-2"), noted.append).address == A
 
 
 def die(node: FakeNode, address: str) -> None:
@@ -113,12 +113,12 @@ def die(node: FakeNode, address: str) -> None:
 
 
 def test_a_dead_device_is_not_taken_for_the_new_one(node: FakeNode) -> None:
-    hands, noted = hands_of(node), list[Evidence]()
-    hands.take_stock()
+    operations, noted = operations_of(node), list[Evidence]()
+    operations.take_stock()
     node.come(Card(A, "GPU-old"))
     die(node, A)
     node.come(Card(B, "GPU-a"))
-    done = hands.bring_up(Wanted("dev-1"), START, noted.append)
+    done = operations.bring_up(Wanted("dev-1"), START, noted.append)
     assert done.address == B
     assert {each.address for each in noted} <= {"", B}
 
@@ -126,23 +126,23 @@ def test_a_dead_device_is_not_taken_for_the_new_one(node: FakeNode) -> None:
 def test_dead_devices_of_nobody_are_cleared_away(node: FakeNode) -> None:
     """Not that of a ComposableResource, whose release does it, nor one that the node itself has."""
     node.come(Card(A, "GPU-own"), "nvidia")
-    hands = hands_of(node)
-    hands.take_stock()
+    operations = operations_of(node)
+    operations.take_stock()
     node.ready(B, "GPU-b")
     node.ready(C, "GPU-c")
     for address in (A, B, C):
         die(node, address)
-    assert hands.clear_dead(frozenset({C})) == []
+    assert operations.clear_dead(frozenset({C})) == []
     assert [address for address in (A, B, C) if node.entry(address).exists()] == [A, C]
 
 
 def test_a_dead_device_that_is_open_stays_and_is_told(node: FakeNode) -> None:
-    hands = hands_of(node)
-    hands.take_stock()
+    operations = operations_of(node)
+    operations.take_stock()
     node.ready(A, "GPU-a")
     node.hold(0)
     die(node, A)
-    trouble, = hands.clear_dead(NOBODY)
+    trouble, = operations.clear_dead(NOBODY)
     assert trouble.reason == "OpenOnNode"
     assert node.entry(A).exists()
 
@@ -150,21 +150,21 @@ def test_a_dead_device_that_is_open_stays_and_is_told(node: FakeNode) -> None:
 def test_a_first_touch_that_fails_is_told_as_such(node: FakeNode) -> None:
     node.come(Card(A, "GPU-a", broken="touch"))
     with pytest.raises(NodeTrouble, match="RmInitAdapter failed") as failed:
-        hands_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
+        operations_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
     assert failed.value.reason == DRIVER_FAILED
 
 
 def test_a_display_of_the_board_is_nobodys_gpu(node: FakeNode) -> None:
     node.come(Card(C, "", files={"vendor": "0x1a03"}, pci_class="0x030000"))
     with pytest.raises(NotThereYet):
-        hands_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
+        operations_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
 
 
 def test_without_a_uuid_it_is_the_one_that_is_new(node: FakeNode) -> None:
     node.come(Card(A, "GPU-a"), "nvidia")
-    hands_of(node).take_stock()
+    operations_of(node).take_stock()
     node.come(Card(B, "GPU-b"))
-    later = hands_of(node)
+    later = operations_of(node)
     assert later.bring_up(Wanted("dev-1"), START, lambda evidence: None).address == B
     others = frozenset({B, "GPU-b"})
     with pytest.raises(NotThereYet):
@@ -176,9 +176,9 @@ def test_room_behind_the_named_ports_is_told(node: FakeNode) -> None:
     for port in (PORT_A, PORT_B):
         lines = ["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * 14
         (node.host.root / "sys/bus/pci/devices" / port / "resource").write_text("\n".join([*lines, window]) + "\n")
-    assert hands_of(node, ports=(PORT_A, PORT_B)).places().get("barRoom") == 512 << 30
-    assert hands_of(node, ports=(PORT_A,)).places().get("barRoom") == 256 << 30
-    assert "barRoom" not in hands_of(node).places()
+    assert operations_of(node, ports=(PORT_A, PORT_B)).places().get("barRoom") == 512 << 30
+    assert operations_of(node, ports=(PORT_A,)).places().get("barRoom") == 256 << 30
+    assert "barRoom" not in operations_of(node).places()
 
 
 @pytest.mark.parametrize(("options", "did"), [
@@ -187,79 +187,79 @@ def test_room_behind_the_named_ports_is_told(node: FakeNode) -> None:
     ({"rescan": "bus"}, ["rescan 1"]),
     ({"rescan": "never"}, [])])
 def test_looks_only_where_it_may(node: FakeNode, options: dict[str, object], did: list[str]) -> None:
-    hands = hands_of(node, **options)
-    hands.look_for_devices()
+    operations = operations_of(node, **options)
+    operations.look_for_devices()
     assert node.did == did
-    assert "the device is not on the node's bus 0.3 s after it was attached" in hands.not_found()
+    assert "the device is not on the node's bus 0.3 s after it was attached" in operations.not_found()
 
 
 def test_released_and_gone(node: FakeNode) -> None:
     evidence = node.ready(A, "GPU-a")
-    hands = hands_of(node)
-    assert hands.on_bus(evidence)
-    done = hands.release(evidence, NOBODY, lambda evidence: None, lambda: "")
+    operations = operations_of(node)
+    assert operations.on_bus(evidence)
+    done = operations.release(evidence, NOBODY, lambda evidence: None, lambda: "")
     assert done.phase == REMOVED
-    assert not hands.on_bus(evidence)
-    assert hands.uuids() == NOBODY
+    assert not operations.on_bus(evidence)
+    assert operations.uuids() == NOBODY
 
 
 def test_a_claim_keeps_it_usable(node: FakeNode) -> None:
     evidence = node.ready(A, "GPU-a")
-    hands = hands_of(node)
+    operations = operations_of(node)
     with pytest.raises(NodeTrouble, match="claim team/c uses the device"):
-        hands.release(evidence, NOBODY, lambda evidence: None, lambda: "claim team/c uses the device")
-    assert hands.on_bus(evidence)
+        operations.release(evidence, NOBODY, lambda evidence: None, lambda: "claim team/c uses the device")
+    assert operations.on_bus(evidence)
     assert node.drained == set()
 
 
 def test_a_device_without_driver_makes_the_uuids_no_proof(node: FakeNode) -> None:
     node.ready(A, "GPU-a")
     node.come(Card(B, "GPU-b"))
-    assert hands_of(node).uuids() is None
+    assert operations_of(node).uuids() is None
 
 
 def test_a_bus_that_cannot_be_read_is_no_empty_one(node: FakeNode) -> None:
     evidence = node.ready(A, "GPU-a")
     (node.root / "sys/bus/pci/devices").rename(node.root / "elsewhere")
     with pytest.raises(NodeTrouble) as trouble:
-        hands_of(node).on_bus(evidence)
+        operations_of(node).on_bus(evidence)
     assert trouble.value.reason == NOT_PROVEN
-    assert hands_of(node).uuids() is None
+    assert operations_of(node).uuids() is None
 
 
 def test_xids_since_the_start_are_told_once(node: FakeNode) -> None:
     evidence = node.ready(A, "GPU-a")
     node.log(f"NVRM: Xid (PCI:{A[:-2]}): 31, an old one")
-    hands = hands_of(node)
-    assert hands.on_bus(evidence)
+    operations = operations_of(node)
+    assert operations.on_bus(evidence)
     (node.entry(A) / "config").write_bytes(b"\xff" * 64)
     node.log(f"NVRM: Xid (PCI:{A[:-2]}): 79, pid=0, GPU has fallen off the bus.")
     node.log("usb 1-1: new high-speed USB device")
-    told = hands.kernel_reports()
+    told = operations.kernel_reports()
     assert [(report.xid, report.address) for report in told] == [(79, A)]
     assert "fallen off the bus" in told[0].line
-    assert hands.kernel_reports() == []
+    assert operations.kernel_reports() == []
 
 
 def test_xid_79_counts_only_of_a_device_that_answers_no_more(node: FakeNode) -> None:
     evidence = node.ready(A, "GPU-a")
     (node.entry(A) / "config").write_bytes(b"\xde\x10\xf1\x20")
-    hands = hands_of(node)
-    assert hands.on_bus(evidence)
+    operations = operations_of(node)
+    assert operations.on_bus(evidence)
     node.log(f"NVRM: Xid (PCI:{A[:-2]}): 79, pid=0, GPU has fallen off the bus.")
     node.log(f"NVRM: Xid (PCI:{A[:-2]}): 48, pid=0, Double Bit ECC Error")
-    assert [report.xid for report in hands.kernel_reports()] == [48]
+    assert [report.xid for report in operations.kernel_reports()] == [48]
 
 
 def test_feature_discovery_is_told_where_it_is(node: FakeNode) -> None:
-    hands = hands_of(node)
-    hands.tell_feature_discovery()
+    operations = operations_of(node)
+    operations.tell_feature_discovery()
     assert not (node.root / "etc").exists()
     (node.root / FEATURES).mkdir(parents=True)
     for cards, said in (([], ""), ([Card(A, "GPU-a"), Card("0000:11:00.0", "GPU-b")], "pci-10de.present=true\n")):
         for card in cards:
             node.come(card)
-        hands.tell_feature_discovery()
+        operations.tell_feature_discovery()
         (file,) = (node.root / FEATURES).iterdir()
         assert not file.name.startswith(".")
         assert file.read_text(encoding="utf-8") == said

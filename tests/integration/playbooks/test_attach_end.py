@@ -125,7 +125,7 @@ def test_plan_says_what_waits_and_who_does_it(tmp_path: Path) -> None:
     of = {"led": Outcome(True, (ACTION,), WAITS, {}, led_by=("vm/1", "vm/2")), "free": Outcome(False, (), (), {})}
     ends = play_each(tmp_path, {key: Question(tasks, {**variables, "plan_pass": outcome.as_result()})
                                 for key, outcome in of.items()})
-    said = {key: [result["msg"] for name, result in well(done).tasks if name.startswith("Say")
+    said = {key: [result["msg"] for name, result in well(done).tasks if name.startswith("Report")
                   and isinstance(result.get("msg"), str) and "results" not in result] for key, done in ends.items()}
     assert [each for each in said["led"] if "completed" not in each] == [
         "SetSize: 1 x A100 wanted on node n1", "default/a waits for 1 x A100", "default/b waits for 1 x H100",

@@ -45,20 +45,20 @@ def told(done: Played) -> list[str]:
 def test_it_is_started_once_and_stopped_once(work: Path) -> None:
     state = StateDir(work / "state")
     would = well(ran(work, "--check"))
-    assert (would.changed, told(would)) == (["Start it"], ["No emulator runs.", SUMMARY])
+    assert (would.changed, told(would)) == (["Start the emulator"], ["No emulator runs.", SUMMARY])
     assert not state.path.exists()
 
     first = well(ran(work))
-    assert first.changed == ["Start it"]
+    assert first.changed == ["Start the emulator"]
     assert told(first)[0] == f"fm at {state.endpoint()}, a page at {state.endpoint()}/"
     assert "composable_emulator_state=stopped" in told(first)[-1]
     pid = state.pid()
     again = well(ran(work))
     assert (again.changed, told(again)[0]) == ([], f"process {pid} at {state.endpoint()}")
 
-    assert well(ran(work, "--check", state="stopped")).changed == ["Stop it"]
+    assert well(ran(work, "--check", state="stopped")).changed == ["Stop the emulator"]
     assert state.pid() == pid
-    assert well(ran(work, state="stopped")).changed == ["Stop it"]
+    assert well(ran(work, state="stopped")).changed == ["Stop the emulator"]
     assert state.pid() is None
     assert well(ran(work, state="stopped")).changed == []
 

@@ -47,7 +47,7 @@ def test_capture_and_answer(run_module: RunModule, bench: Bench, tmp_path: Path)
     assert found["objects"] == {
         "nodes": 1, "pods": 1, "namespaces": 1, "resourceclaims": 1, "resourceslices": 0, "deviceclasses": 1,
         "composabilityrequests": 0, "composableresources": 0}
-    assert any(said.startswith("Secrets (never read)") for said in found["left_out"])
+    assert any(said.startswith("Secrets, ConfigMaps") for said in found["left_out"])
     assert found["arrivals"] == {"known": 1, "with_lifetime": 0, "served": 0, "notes": []}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "not-told" not in path.read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import DELETING
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.concerned import requests
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.fabric_claims import requests
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import asked_since, fabric_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState

@@ -45,7 +45,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, nodes, pods, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.concerned import concerns
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.fabric_claims import concerns
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
 Json = dict[str, t.Any]

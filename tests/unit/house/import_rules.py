@@ -28,7 +28,7 @@ FABRIC, RECONCILE, RUNTIME = f"{UTILS}/fabric", f"{UTILS}/reconcile", f"{UTILS}/
 KUBELET_PLUGIN, AUTOSCALER, WIRE = "controller/agent/kubelet_plugin", "controller/autoscaler", "controller/wire"
 ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE, RUNTIME})
 # The rooms of `reconcile`, each may use those before it.
-LAYERS = ("keys", "controller", "concerned", "timelines", "state", "accounting", "config", "autoscaler_config",
+LAYERS = ("keys", "controller", "fabric_claims", "timelines", "state", "accounting", "config", "autoscaler_config",
           "writers", "runtime", "pool", "prewarm", "rescheduling", "bookings", "gating", "provisioning", "node",
           "manager", "preflight", "oneshot", "whatif")
 

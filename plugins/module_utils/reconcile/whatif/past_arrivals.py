@@ -24,7 +24,7 @@ from ...kube.errors import ApiError, NotFound
 from ...kube.objects import cohdi
 from ...kube.times import parse_time
 from ...planning.settings import Settings
-from ..concerned import concerns
+from ..fabric_claims import concerns
 from ..timelines.day_of_waits import Rows
 from ..timelines.day_of_waits import of_text as waits_of_text
 from ..timelines.histogram import TOTAL

@@ -26,11 +26,11 @@ from ansible_collections.composable.infra.plugins.module_utils.runtime.progress 
 from ansible_collections.composable.infra.plugins.module_utils.runtime.tracing import NoTracer, Tracer
 from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 
-from . import asks
+from . import device_request
 from .agent_lease import AgentLease
-from .asks import Ask
 from .bus_lane import BusLane
 from .claim_check import ClaimCheck
+from .device_request import DeviceRequest
 from .device_work import DeviceWork, Patience
 from .evidence_book import EvidenceBook
 from .metrics import AgentMetrics, new_steps
@@ -153,12 +153,12 @@ class NodeAgent:
 
     def devices_by_phase(self) -> dict[str, int]:
         """Return the number of devices by phase."""
-        phases = [a.evidence.phase for a in self.devices.asks() if a.evidence]
+        phases = [a.evidence.phase for a in self.devices.requests() if a.evidence]
         return {phase: phases.count(phase) for phase in phases}
 
     def hung_removals(self) -> int:
         """Return how many removals the kernel has not finished."""
-        troubles = [a.evidence.trouble for a in self.devices.asks() if a.evidence]
+        troubles = [a.evidence.trouble for a in self.devices.requests() if a.evidence]
         return sum(1 for trouble in troubles if trouble and trouble.reason == REMOVAL_HUNG)
 
     def report_withheld(self, uuid: str, address: str, message: str) -> None:
@@ -167,8 +167,8 @@ class NodeAgent:
 
         ``uuid`` and ``address``: of the device. ``message``: of the Event.
         """
-        for ask in self.devices.asks():
-            found, raw = ask.evidence, self.state.resources.get(ask.name)
+        for request in self.devices.requests():
+            found, raw = request.evidence, self.state.resources.get(request.name)
             if found and raw and self._recorder and (found.uuid == uuid if found.uuid and uuid
                                                      else found.address == address):
                 self._recorder.event(raw, DEVICE_WITHHELD, message, "Warning")
@@ -240,7 +240,7 @@ class NodeAgent:
         if gone:
             self.devices.forget(uid)
             self.plugins.forget(uid)
-        elif self.devices.is_new(asks.read(obj)):
+        elif self.devices.is_new(device_request.read(obj)):
             self.plugins.arrived()
         self.lane.queue.add(obj["metadata"]["name"])
         self._duties.add(_Duty.PLUGIN)
@@ -252,24 +252,24 @@ class NodeAgent:
         self._duties.add(_Duty.PLUGIN)
         self.on_change()
 
-    def _noted(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
+    def _noted(self, request: DeviceRequest, before: Evidence | None, now: Evidence) -> None:
         self._duties.add(_Duty.WRITE)
-        self._metrics.evidence(before, now, asked := self.devices.asked_at(ask.uid))
+        self._metrics.evidence(before, now, asked := self.devices.asked_at(request.uid))
         if self._tracer.enabled:
-            self._trace(ask, new_steps(before, now, asked), now)
-        self.plugins.stepped(ask, before, now)
+            self._trace(request, new_steps(before, now, asked), now)
+        self.plugins.stepped(request, before, now)
         self.on_change()
-        self._tell(ask, before, now)
+        self._tell(request, before, now)
 
-    def _trace(self, ask: Ask, steps: Iterable[tuple[str, float, float]], now: Evidence) -> None:
+    def _trace(self, request: DeviceRequest, steps: Iterable[tuple[str, float, float]], now: Evidence) -> None:
         """Trace the steps of the way up as spans of the claim that the device is for."""
-        if ask.claim is None or now.phase not in (PREPARING, READY):
+        if request.claim is None or now.phase not in (PREPARING, READY):
             return
         for step, began, ended in steps:
-            self._tracer.span(ask.claim.uid, f"node {step}", began or ended, ended,
-                              {"node": self.options.node, "resource": ask.name, "address": now.address})
+            self._tracer.span(request.claim.uid, f"node {step}", began or ended, ended,
+                              {"node": self.options.node, "resource": request.name, "address": now.address})
 
-    def _tell(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
+    def _tell(self, request: DeviceRequest, before: Evidence | None, now: Evidence) -> None:
         """Record an Event on the ComposableResource when its device is ready, off the bus, or has a
         new problem.
         """
@@ -281,10 +281,10 @@ class NodeAgent:
             told.append(("DeviceRemoved", f"the device is off the bus of node {self.options.node}", "Normal"))
         if now.trouble and now.trouble != (before.trouble if before else None):
             told.append((now.trouble.reason, now.trouble.message, "Warning"))
-        raw = self.state.resources.get(ask.name)
+        raw = self.state.resources.get(request.name)
         for reason, message, kind in told:
-            log.log(logging.WARNING if kind == "Warning" else logging.INFO, "%s %s: %s", reason, ask.name, message,
-                    extra={"reason": reason, "about": ask.name, **ask.logged})
+            log.log(logging.WARNING if kind == "Warning" else logging.INFO, "%s %s: %s", reason, request.name, message,
+                    extra={"reason": reason, "about": request.name, **request.logged})
             if self._recorder is not None and raw is not None:
                 self._recorder.event(raw, reason, message, kind)
 

@@ -20,8 +20,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import device_users
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import DRA_DRIVERS
 
-from . import asks
-from .asks import Ask
+from . import device_request
+from .device_request import DeviceRequest
 from .node_state import NodeState
 
 WITHDRAWN = "the operator has taken its request back"
@@ -41,36 +41,37 @@ class ClaimCheck:
         self.prepared_for: Callable[[str, str], str] = _no_claim
         self._drivers = DRA_DRIVERS | {own_driver}
 
-    def in_the_way(self, ask: Ask, uuid: str) -> str:
+    def in_the_way(self, request: DeviceRequest, uuid: str) -> str:
         """Return why the device must stay, in a sentence, empty if it may leave.
 
         ``uuid``: of the GPU, empty if unknown.
         """
         try:
-            return self._withdrawn(ask) or self.prepared_for(uuid, _address(ask)) or self._claimed(ask, uuid)
+            return (self._withdrawn(request) or self.prepared_for(uuid, _address(request))
+                    or self._claimed(request, uuid))
         except ApiError as error:
             return f"whether a claim uses the device cannot be told: {error}"
 
-    def _withdrawn(self, ask: Ask) -> str:
-        now = asks.read(self._client.get(COMPOSABLE_RESOURCES, ask.name))
-        return "" if (now.uid, now.device) == (ask.uid, ask.device) and now.release else WITHDRAWN
+    def _withdrawn(self, request: DeviceRequest) -> str:
+        now = device_request.read(self._client.get(COMPOSABLE_RESOURCES, request.name))
+        return "" if (now.uid, now.device) == (request.uid, request.device) and now.release else WITHDRAWN
 
-    def _claimed(self, ask: Ask, uuid: str) -> str:
+    def _claimed(self, request: DeviceRequest, uuid: str) -> str:
         """Return in a sentence which claim has the device, empty for none.
 
         A GPU that no slice shows may be in use as a partition, by a virtual machine, or while the
         vendor's plugin is away. Read the slices after the claims, because a plugin may rename
         devices.
         """
-        node, device = self._state.node, device_users.DeviceName(uuid, _address(ask))
+        node, device = self._state.node, device_users.DeviceName(uuid, _address(request))
         items = self._client.list(CLAIMS).items
         shown = self._client.list(SLICES, field_selector=f"spec.nodeName={node}").items
-        return device_users.keeper(items, node, ask.pool_device) or device_users.user(
+        return device_users.keeper(items, node, request.pool_device) or device_users.user(
             items, shown, node, device, self._drivers)
 
 
-def _address(ask: Ask) -> str:
-    return ask.evidence.address if ask.evidence else ""
+def _address(request: DeviceRequest) -> str:
+    return request.evidence.address if request.evidence else ""
 
 
 def _no_claim(_uuid: str, _address: str) -> str:

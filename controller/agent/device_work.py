@@ -34,9 +34,9 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     NodeTrouble,
 )
 
-from . import asks
-from .asks import Ask, Work
+from . import device_request
 from .claim_check import ClaimCheck
+from .device_request import DeviceRequest, Work
 from .evidence_book import EvidenceBook
 from .node_operations import KernelReport, NodeOperations, NotThereYet, Wanted
 from .node_state import NodeState
@@ -104,24 +104,24 @@ class DeviceWork:
         self._checked: set[str] = set()
         self._known: dict[str, tuple[str, bool]] = {}
         self._bringing_up = threading.Lock()
-        self._handlers: dict[Work, Callable[[Ask, _Turn], float | None]] = {
+        self._handlers: dict[Work, Callable[[DeviceRequest, _Turn], float | None]] = {
             Work.NOTHING: self._rest, Work.BRING_UP: self._bring_up, Work.LOOK: self._look,
             Work.TAKE_BACK: self._take_back, Work.RELEASE: self._release}
 
-    def asks(self) -> list[Ask]:
+    def requests(self) -> list[DeviceRequest]:
         """Return all ComposableResources of this node, with the newest evidence."""
-        return [asks.read(raw, self._book.of(str(raw["metadata"].get("uid")))) for raw in self._state.mine()]
+        return [device_request.read(raw, self._book.of(str(raw["metadata"].get("uid")))) for raw in self._state.mine()]
 
-    def ask(self, name: str) -> Ask | None:
+    def request(self, name: str) -> DeviceRequest | None:
         """Return the ComposableResource with this name, None for none."""
-        return next((ask for ask in self.asks() if ask.name == name), None)
+        return next((request for request in self.requests() if request.name == name), None)
 
-    def is_new(self, ask: Ask) -> bool:
+    def is_new(self, request: DeviceRequest) -> bool:
         """Return whether the device of a ComposableResource, or its attach, is new since the last
         call.
         """
-        before, self._known[ask.uid] = self._known.get(ask.uid), (ask.device, ask.coming)
-        return before != (ask.device, ask.coming) and bool(ask.device or ask.coming)
+        before, self._known[request.uid] = self._known.get(request.uid), (request.device, request.coming)
+        return before != (request.device, request.coming) and bool(request.device or request.coming)
 
     def forget(self, uid: str) -> None:
         """Forget the ComposableResource with this uid, which is gone."""
@@ -136,10 +136,10 @@ class DeviceWork:
         turn = self._turns.get(uid)
         return turn.since if turn else 0.0
 
-    def pending(self, ask: Ask) -> bool:
+    def pending(self, request: DeviceRequest) -> bool:
         """Return whether the device is still to be brought up and no problem prevents it."""
-        work = self._work_of(ask)
-        hopeless = ask.evidence and ask.evidence.trouble and ask.evidence.trouble.reason not in WARNINGS
+        work = self._work_of(request)
+        hopeless = request.evidence and request.evidence.trouble and request.evidence.trouble.reason not in WARNINGS
         return work in (Work.BRING_UP, Work.LOOK) and not hopeless
 
     def work(self, name: str) -> float | None:
@@ -147,16 +147,16 @@ class DeviceWork:
 
         Return when to work on it again, in seconds since the epoch.
         """
-        ask = self.ask(name)
-        if ask is None:
+        request = self.request(name)
+        if request is None:
             return None
-        turn = self._turn(ask)
+        turn = self._turn(request)
         if (rest := turn.not_before - time.monotonic()) > 0:
             return time.time() + rest
         try:
-            return self._handlers[turn.what[0]](ask, turn)
+            return self._handlers[turn.what[0]](request, turn)
         except NodeTrouble as trouble:
-            return self._failed(ask, turn, trouble)
+            return self._failed(request, turn, trouble)
         finally:
             self._changed()
 
@@ -174,42 +174,42 @@ class DeviceWork:
 
         ``reports``: new Xids.
         """
-        for ask in self.asks():
-            evidence = ask.evidence
-            if evidence and evidence.phase == REMOVED and ask.release and self._is_back(evidence):
+        for request in self.requests():
+            evidence = request.evidence
+            if evidence and evidence.phase == REMOVED and request.release and self._is_back(evidence):
                 # When its answer is lost, a detach is repeated. It would then pull the device from
                 # its driver.
-                self._checked.discard(ask.uid)
-                self._again(ask.name)
+                self._checked.discard(request.uid)
+                self._again(request.name)
             # A plugin has announced the device since.
-            if not ask.wanted and self._work_of(ask) == Work.BRING_UP:
-                self._again(ask.name)
-            if evidence is None or evidence.phase != READY or _lost(evidence) or ask.uid not in self._checked:
+            if not request.wanted and self._work_of(request) == Work.BRING_UP:
+                self._again(request.name)
+            if evidence is None or evidence.phase != READY or _lost(evidence) or request.uid not in self._checked:
                 continue
             lines = [r.line for r in reports if r.xid == LOST_XID and r.address == evidence.address]
             if lines or not self._is_there(evidence):
-                self._note_trouble(ask, NodeTrouble(LOST_ON_BUS, _gone(evidence, lines)))
+                self._note_trouble(request, NodeTrouble(LOST_ON_BUS, _gone(evidence, lines)))
 
-    def _work_of(self, ask: Ask) -> Work:
-        shown = not ask.wanted and self._state.shows(_known(ask))
-        return asks.work_of(ask, ask.uid in self._checked, shown)
+    def _work_of(self, request: DeviceRequest) -> Work:
+        shown = not request.wanted and self._state.shows(_known(request))
+        return device_request.work_of(request, request.uid in self._checked, shown)
 
-    def _turn(self, ask: Ask) -> _Turn:
-        what = (self._work_of(ask), ask.device, ask.release)
-        turn = self._turns.get(ask.uid)
+    def _turn(self, request: DeviceRequest) -> _Turn:
+        what = (self._work_of(request), request.device, request.release)
+        turn = self._turns.get(request.uid)
         if turn is None or turn.what != what:
             now = time.monotonic()
-            turn = self._turns[ask.uid] = _Turn(what, time.time(), now, now)
+            turn = self._turns[request.uid] = _Turn(what, time.time(), now, now)
         return turn
 
-    def _rest(self, ask: Ask, _turn: _Turn) -> None:
+    def _rest(self, request: DeviceRequest, _turn: _Turn) -> None:
         """End a problem of a release that is no longer requested."""
-        evidence = ask.evidence
-        if evidence and evidence.trouble and not ask.release and evidence.phase == READY \
+        evidence = request.evidence
+        if evidence and evidence.trouble and not request.release and evidence.phase == READY \
                 and evidence.trouble.reason in _ENDS_WITH_THE_ASK:
-            self._book.note(ask, evidence.without_trouble())
+            self._book.note(request, evidence.without_trouble())
 
-    def _bring_up(self, ask: Ask, turn: _Turn) -> float | None:
+    def _bring_up(self, request: DeviceRequest, turn: _Turn) -> float | None:
         """Bring a device up, one at a time.
 
         A device without a driver may be any of the wanted devices.
@@ -217,22 +217,22 @@ class DeviceWork:
         if not self._bringing_up.acquire(blocking=False):
             return time.time() + BUSY_SECONDS
         try:
-            before = _begun(ask)
-            wanted = Wanted(ask.device, ask.uuid or before.uuid, self._others(ask))
-            evidence = self._operations.bring_up(wanted, before, self._noting(ask))
+            before = _begun(request)
+            wanted = Wanted(request.device, request.uuid or before.uuid, self._others(request))
+            evidence = self._operations.bring_up(wanted, before, self._noting(request))
         except NotThereYet:
-            return self._await(ask, turn)
+            return self._await(request, turn)
         finally:
             self._bringing_up.release()
-        self._checked.add(ask.uid)
-        self._book.note(ask, evidence)
+        self._checked.add(request.uid)
+        self._book.note(request, evidence)
         self._operations.tell_feature_discovery()
         return None
 
-    def _await(self, ask: Ask, turn: _Turn) -> float:
+    def _await(self, request: DeviceRequest, turn: _Turn) -> float:
         now = time.monotonic()
         if now - turn.began > self._patience.whole:
-            lost = ask.evidence is not None and ask.evidence.phase == READY
+            lost = request.evidence is not None and request.evidence.phase == READY
             raise NodeTrouble(LOST_ON_BUS if lost else NOT_ON_BUS, self._operations.not_found())
         if now - turn.looked >= self._patience.event and not self._rescan_held(turn, now):
             turn.looked = now
@@ -241,39 +241,39 @@ class DeviceWork:
         return time.time() + POLL_SECONDS
 
     def _rescan_held(self, turn: _Turn, now: float) -> bool:
-        leaving = any(a.evidence and a.evidence.phase == REMOVED and a.release for a in self.asks())
+        leaving = any(a.evidence and a.evidence.phase == REMOVED and a.release for a in self.requests())
         return leaving and now - turn.began < RESCAN_HELD_SECONDS
 
     def _check_removed_again(self) -> None:
-        for ask in self.asks():
-            if ask.evidence and ask.evidence.phase == REMOVED:
-                self._checked.discard(ask.uid)
-                self._again(ask.name)
+        for request in self.requests():
+            if request.evidence and request.evidence.phase == REMOVED:
+                self._checked.discard(request.uid)
+                self._again(request.name)
 
-    def _look(self, ask: Ask, turn: _Turn) -> float | None:
+    def _look(self, request: DeviceRequest, turn: _Turn) -> float | None:
         """Check that a device that was ready before this process began is still there.
 
         Else bring it up.
         """
-        assert ask.evidence is not None
-        on_bus_and_used = self._operations.on_bus(ask.evidence) and self._operations.was_used(ask.evidence)
-        if on_bus_and_used and self._state.shows(ask.evidence):
-            self._checked.add(ask.uid)
+        assert request.evidence is not None
+        on_bus_and_used = self._operations.on_bus(request.evidence) and self._operations.was_used(request.evidence)
+        if on_bus_and_used and self._state.shows(request.evidence):
+            self._checked.add(request.uid)
             return None
-        return self._bring_up(ask, turn)
+        return self._bring_up(request, turn)
 
-    def _take_back(self, ask: Ask, _turn: _Turn) -> None:
-        assert ask.evidence is not None
-        self._book.note(ask, self._operations.take_back(ask.evidence, self._noting(ask)))
-        self._checked.add(ask.uid)
+    def _take_back(self, request: DeviceRequest, _turn: _Turn) -> None:
+        assert request.evidence is not None
+        self._book.note(request, self._operations.take_back(request.evidence, self._noting(request)))
+        self._checked.add(request.uid)
 
-    def _release(self, ask: Ask, turn: _Turn) -> float | None:
-        before = _known(ask)
+    def _release(self, request: DeviceRequest, turn: _Turn) -> float | None:
+        before = _known(request)
         if not before.address:
             if not self._bringing_up.acquire(blocking=False):
                 return time.time() + BUSY_SECONDS
             try:
-                before = self._identified(ask, before)
+                before = self._identified(request, before)
             except NotThereYet:
                 # If the device comes after its detach was requested, the detach would pull it from
                 # its driver.
@@ -281,11 +281,13 @@ class DeviceWork:
                     return time.time() + POLL_SECONDS
             finally:
                 self._bringing_up.release()
-        done = self._operations.release(replace(before, release=ask.release), self._others(ask), self._noting(ask),
-                                   lambda: self._check.in_the_way(ask, before.uuid), self._holding_plugin(before))
+        done = self._operations.release(replace(before, release=request.release), self._others(request),
+                                        self._noting(request),
+                                        lambda: self._check.in_the_way(request, before.uuid),
+                                        self._holding_plugin(before))
         self._removed()
-        self._checked.add(ask.uid)
-        self._book.note(ask, done)
+        self._checked.add(request.uid)
+        self._book.note(request, done)
         self._operations.tell_feature_discovery()
         return None
 
@@ -296,34 +298,35 @@ class DeviceWork:
 
     def leaving(self) -> frozenset[str]:
         """Return the UUIDs of the devices that are to be released, or are off the bus."""
-        asked = (a.evidence.uuid or a.uuid for a in self.asks()
+        asked = (a.evidence.uuid or a.uuid for a in self.requests()
                  if a.evidence and (a.release or a.evidence.phase == REMOVED))
         return frozenset(uuid for uuid in asked if uuid)
 
-    def _identified(self, ask: Ask, before: Evidence) -> Evidence:
+    def _identified(self, request: DeviceRequest, before: Evidence) -> Evidence:
         """Return evidence of a device that is released before it was up.
 
         Only its driver can identify it. Raises NotThereYet.
         """
         try:
-            return self._operations.bring_up(Wanted(ask.device, ask.uuid, self._others(ask)), before, self._noting(ask))
+            wanted = Wanted(request.device, request.uuid, self._others(request))
+            return self._operations.bring_up(wanted, before, self._noting(request))
         except NodeTrouble:  # The release notes the problem.
-            return self._book.of(ask.uid) or before
+            return self._book.of(request.uid) or before
 
-    def _failed(self, ask: Ask, turn: _Turn, trouble: NodeTrouble) -> float:
+    def _failed(self, request: DeviceRequest, turn: _Turn, trouble: NodeTrouble) -> float:
         turn.failures += 1
         rest = RETRY.delay(turn.failures)
         turn.not_before = time.monotonic() + rest
-        log.warning("%s: %s: %s", ask.name, trouble.reason, trouble.message, extra=ask.logged)
+        log.warning("%s: %s: %s", request.name, trouble.reason, trouble.message, extra=request.logged)
         if turn.what[0] == Work.RELEASE or turn.failures >= PASSING.get(trouble.reason, 1):
-            self._note_trouble(ask, trouble)
+            self._note_trouble(request, trouble)
         return time.time() + rest
 
-    def _note_trouble(self, ask: Ask, trouble: NodeTrouble) -> None:
-        evidence = self._book.of(ask.uid) or _begun(ask)
-        self._book.note(ask, evidence.with_trouble(trouble.reason, trouble.message, time.time()))
+    def _note_trouble(self, request: DeviceRequest, trouble: NodeTrouble) -> None:
+        evidence = self._book.of(request.uid) or _begun(request)
+        self._book.note(request, evidence.with_trouble(trouble.reason, trouble.message, time.time()))
 
-    def _noting(self, ask: Ask) -> Callable[[Evidence], None]:
+    def _noting(self, request: DeviceRequest) -> Callable[[Evidence], None]:
         """Return a function that notes steps.
 
         It leaves out a problem, unless the problem is a warning.
@@ -333,13 +336,13 @@ class DeviceWork:
         def note(evidence: Evidence) -> None:
             trouble = evidence.trouble
             passing = trouble and trouble.reason not in WARNINGS
-            self._book.note(ask, evidence.without_trouble() if passing else evidence)
+            self._book.note(request, evidence.without_trouble() if passing else evidence)
             self._changed()
 
         return note
 
-    def _others(self, ask: Ask | None) -> frozenset[str]:
-        others = [a for a in self.asks() if ask is None or a.uid != ask.uid]
+    def _others(self, request: DeviceRequest | None) -> frozenset[str]:
+        others = [a for a in self.requests() if request is None or a.uid != request.uid]
         known = {a.uuid for a in others}
         known |= {found for a in others if (e := a.evidence) and e.phase != REMOVED for found in (e.uuid, e.address)}
         return frozenset(known - {""})
@@ -359,17 +362,17 @@ class DeviceWork:
             return True
 
 
-def _known(ask: Ask) -> Evidence:
+def _known(request: DeviceRequest) -> Evidence:
     """Return the evidence of a device, or new evidence if there is none."""
-    return ask.evidence or Evidence(PREPARING, ask.device, uuid=ask.uuid)
+    return request.evidence or Evidence(PREPARING, request.device, uuid=request.uuid)
 
 
-def _begun(ask: Ask) -> Evidence:
+def _begun(request: DeviceRequest) -> Evidence:
     """Return the evidence with which the way up begins or continues."""
-    evidence = ask.evidence
+    evidence = request.evidence
     if evidence and evidence.phase in (PREPARING, READY, RELEASING):
         return evidence
-    return Evidence(PREPARING, ask.device, uuid=ask.uuid)
+    return Evidence(PREPARING, request.device, uuid=request.uuid)
 
 
 def _lost(evidence: Evidence) -> bool:

@@ -17,7 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohd
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 
-from .asks import Ask
+from .device_request import DeviceRequest
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
@@ -28,14 +28,14 @@ class EvidenceBook:
 
     Only the agent writes this annotation, so the noted evidence is newer than what a watch has
     read. ``write`` writes the newest evidence, so that a burst of steps needs one request.
-    ``noted(ask, before, evidence)`` is called after each change.
+    ``noted(request, before, evidence)`` is called after each change.
     """
 
     def __init__(self, client: Client, resources: Store,
-                 noted: Callable[[Ask, Evidence | None, Evidence], None]) -> None:
+                 noted: Callable[[DeviceRequest, Evidence | None, Evidence], None]) -> None:
         self._client, self._resources, self._noted = client, resources, noted
         self._newest: dict[str, Evidence] = {}
-        self._unwritten: dict[str, tuple[Ask, Evidence]] = {}
+        self._unwritten: dict[str, tuple[DeviceRequest, Evidence]] = {}
         self._lock = threading.Lock()
 
     def of(self, uid: str) -> Evidence | None:
@@ -43,15 +43,15 @@ class EvidenceBook:
         with self._lock:
             return self._newest.get(uid)
 
-    def note(self, ask: Ask, evidence: Evidence) -> None:
+    def note(self, request: DeviceRequest, evidence: Evidence) -> None:
         """Note evidence, to be written soon."""
         with self._lock:
-            before = self._newest.get(ask.uid) or ask.evidence
-            self._newest[ask.uid] = evidence
+            before = self._newest.get(request.uid) or request.evidence
+            self._newest[request.uid] = evidence
             if evidence == before:
                 return
-            self._unwritten[ask.uid] = (ask, evidence)
-        self._noted(ask, before, evidence)
+            self._unwritten[request.uid] = (request, evidence)
+        self._noted(request, before, evidence)
 
     def forget(self, uid: str) -> None:
         """Forget a ComposableResource, which is gone."""
@@ -66,23 +66,23 @@ class EvidenceBook:
         """
         with self._lock:
             waiting, self._unwritten = self._unwritten, {}
-        failed = [uid for uid, (ask, evidence) in waiting.items() if not self._write(ask, evidence)]
+        failed = [uid for uid, (request, evidence) in waiting.items() if not self._write(request, evidence)]
         with self._lock:
             for uid in failed:
                 self._unwritten.setdefault(uid, waiting[uid])
         return not failed
 
-    def _write(self, ask: Ask, evidence: Evidence) -> bool:
+    def _write(self, request: DeviceRequest, evidence: Evidence) -> bool:
         """Write the evidence.
 
         The uid is a precondition, since a new object of this name has another device.
         """
-        patch: Json = {"metadata": {"uid": ask.uid, "annotations": {NODE: evidence.to_json()}}}
+        patch: Json = {"metadata": {"uid": request.uid, "annotations": {NODE: evidence.to_json()}}}
         try:
-            self._resources.upsert(self._client.merge_patch(COMPOSABLE_RESOURCES, ask.name, patch))
+            self._resources.upsert(self._client.merge_patch(COMPOSABLE_RESOURCES, request.name, patch))
         except (NotFound, Conflict):
-            self.forget(ask.uid)
+            self.forget(request.uid)
         except ApiError as error:
-            log.warning("the evidence of %s is not written: %s", ask.name, error, extra=ask.logged)
+            log.warning("the evidence of %s is not written: %s", request.name, error, extra=request.logged)
             return False
         return True

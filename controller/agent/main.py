@@ -189,10 +189,10 @@ def _serve(agent: NodeAgent, health: HealthServer, stop: threading.Event) -> Non
 def status(agent: NodeAgent) -> dict[str, t.Any]:
     """Return the known facts about each device, and the current problems."""
     return {"ready": agent.ready(), "troubles": agent.problems(), "node": agent.options.node,
-            "devices": {ask.name: {"phase": ask.evidence.phase, "address": ask.evidence.address,
-                                   "steps": [step.step for step in ask.evidence.steps],
-                                   "trouble": ask.evidence.trouble.message if ask.evidence.trouble else ""}
-                        for ask in agent.devices.asks() if ask.evidence}}
+            "devices": {request.name: {"phase": request.evidence.phase, "address": request.evidence.address,
+                                       "steps": [step.step for step in request.evidence.steps],
+                                       "trouble": request.evidence.trouble.message if request.evidence.trouble else ""}
+                        for request in agent.devices.requests() if request.evidence}}
 
 
 if __name__ == "__main__":

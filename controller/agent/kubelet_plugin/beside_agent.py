@@ -17,8 +17,8 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 
 from ..agent import NodeAgent
+from .device_view import Kept
 from .options import shares
-from .sight import Kept
 
 Status = Callable[[], dict[str, t.Any]]
 
@@ -40,11 +40,12 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
     )
 
     def evidences() -> Iterator[Evidence]:
-        return (ask.evidence for ask in agent.devices.asks() if ask.evidence)
+        return (request.evidence for request in agent.devices.requests() if request.evidence)
 
     def kept() -> Kept:
-        wanted = sorted((ask for ask in agent.devices.asks() if ask.pool_device), key=lambda ask: not ask.release)
-        return {ask.pool_device: ask.evidence for ask in wanted}
+        wanted = [each for each in agent.devices.requests() if each.pool_device]
+        wanted.sort(key=lambda request: not request.release)
+        return {request.pool_device: request.evidence for request in wanted}
 
     def claims(but: Collection[tuple[str, str]]) -> Iterator[dict[str, t.Any]]:
         for namespace, name in sorted(agent.state.claim_names() - set(but)):

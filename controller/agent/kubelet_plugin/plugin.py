@@ -32,6 +32,7 @@ from .cdi.container_edits import ContainerEdits
 from .cdi.specs import SpecFolder
 from .checkpoint import FILE, Checkpoint, PreparedClaim
 from .claim_status import ClaimStatus
+from .device_view import DeviceView, Kept
 from .devices import DEFAULT_KINDS, NodeDevice
 from .errors import Refused
 from .health import DeviceHealth, HealthStream
@@ -41,7 +42,6 @@ from .preparation import OnNode, Preparation
 from .publisher import Publisher
 from .service import PluginService
 from .shares import Share
-from .sight import Kept, Sight
 from .wire.rpc import DRA, EARLIER_DRA, HEALTH, LATER_HEALTH, service
 from .wire.sockets import Registration, Sockets, serving
 
@@ -89,7 +89,7 @@ class Agent:
     """The parts of the node agent that the plugin uses.
 
     ``slices``: all ResourceSlices of the node. ``synced``: whether they were read. ``kept``: see
-    ``Sight``. ``claims``: returns the claims of the node's pods, without those of the given
+    ``DeviceView``. ``claims``: returns the claims of the node's pods, without those of the given
     namespaces and names. ``other_driver``: returns the driver that offers the node's devices
     instead of this one, empty for none. ``pods``: returns all pods of the node that the API server
     has. ``report``: called with UUID, address and sentence of a device that is withheld.
@@ -114,11 +114,11 @@ class KubeletPlugin:
         self.options, self._agent = options, agent
         place = Place(options.driver, agent.node)
         self._place, self._sockets = place, Sockets(options.kubelet, options.driver)
-        self._sight = Sight(options.driver, agent.host.root, options.kinds, agent.evidences, agent.slices.list,
-                            agent.kept)
+        self._view = DeviceView(options.driver, agent.host.root, options.kinds, agent.evidences, agent.slices.list,
+                                agent.kept)
         self._edits = ContainerEdits(agent.host)
         checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
-        on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint,
+        on_node = OnNode(self._view, self._edits, SpecFolder(options.cdi, options.driver), checkpoint,
                          Keepers(agent.host.root, agent.pods), MemoryGuard(agent.host.root, options.unsanitized))
         self._preparation = Preparation(place, client, on_node, self._prepared)
         self._publisher = Publisher(client, place, agent.slices, options.shares)
@@ -222,7 +222,7 @@ class KubeletPlugin:
             log.warning("the driver %s: %s", self.options.driver, problem)
 
     def _look(self) -> None:
-        found = self._sight.look()
+        found = self._view.look()
         if self._devices is not None and found != self._devices:
             self._edits.forget()
         self._devices = found
@@ -270,7 +270,7 @@ class KubeletPlugin:
         shown = self._publisher.shown()
         other = self._agent.other_driver()
         left = {d.name: driver for d in devices if d.address not in prepared
-                and (driver := other or self._sight.shown_by(d) or (d.name not in shown and self._held_by(d)))}
+                and (driver := other or self._view.shown_by(d) or (d.name not in shown and self._held_by(d)))}
         if left != self._left_out:
             for name, driver in left.items():
                 log.warning("%s is left to the driver %s: %s", name, driver, "the node's label says so" if other else
@@ -278,7 +278,7 @@ class KubeletPlugin:
             self._left_out = left
         withheld = {d.address for claim, _reason in self._preparation.withheld() for d in claim.devices if not d.admin}
         return [device for device in devices if device.name not in left and device.address not in withheld and (
-            device.address in prepared or not self._sight.reason_to_hide(device, shown))]
+            device.address in prepared or not self._view.reason_to_hide(device, shown))]
 
     def _held_by(self, device: NodeDevice) -> str:
         """Return the vendor's driver through which a claim may have the device, though no slice
@@ -299,7 +299,7 @@ class KubeletPlugin:
         pairs = {(self._place.pool, name): (device.address, device.uuid) for name, device in known.items()}
         for claim in self._preparation.claims():
             pairs |= {(d.pool, d.device): (d.address, d.uuid) for d in claim.devices}
-        self._health.tell([DeviceHealth(*key, self._sight.illness(*pair)) for key, pair in sorted(pairs.items())])
+        self._health.tell([DeviceHealth(*key, self._view.illness(*pair)) for key, pair in sorted(pairs.items())])
 
     def _prepared(self, claim: PreparedClaim) -> None:
         with self._lock:

@@ -26,11 +26,11 @@ from .allocation import Place, Wanted
 from .cdi.container_edits import ContainerEdits, with_share
 from .cdi.specs import SpecFolder
 from .checkpoint import Checkpoint, PreparedClaim, PreparedDevice
+from .device_view import DeviceView
 from .devices import MEMORY, NodeDevice
 from .errors import Refused
 from .keepers import Keepers
 from .memory import MemoryGuard
-from .sight import Sight
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
@@ -40,7 +40,7 @@ log = logging.getLogger("composable.infra")
 class OnNode:
     """The parts of the node that a preparation reads and writes."""
 
-    sight: Sight
+    view: DeviceView
     edits: ContainerEdits
     specs: SpecFolder
     checkpoint: Checkpoint
@@ -56,7 +56,7 @@ class Preparation:
 
     def __init__(self, place: Place, client: Client, node: OnNode, prepared: Callable[[PreparedClaim], None]) -> None:
         self._place, self._client, self._prepared = place, client, prepared
-        self._sight, self._edits = node.sight, node.edits
+        self._view, self._edits = node.view, node.edits
         self._specs, self._checkpoint = node.specs, node.checkpoint
         self._keepers, self._memory = node.keepers, node.memory
         self._withheld: dict[str, str] = {}
@@ -149,7 +149,7 @@ class Preparation:
             lost = self._specs.others([claim.uid for claim in self._checkpoint.claims()])
             if lost:
                 known = {str(raw["metadata"].get("uid")): raw for raw in self._client.list(CLAIMS).items}
-                there = {device.name: device for device in self._sight.look()}
+                there = {device.name: device for device in self._view.look()}
                 for uid, entries in lost.items():
                     self._recover_one(uid, entries, known.get(uid), there)
             self._is_whole = True
@@ -201,7 +201,7 @@ class Preparation:
         return self._specs.id(uid, entry)
 
     def _make(self, claim: PreparedClaim, wanted: list[Wanted]) -> PreparedClaim:
-        there = {device.name: device for device in self._sight.look()}
+        there = {device.name: device for device in self._view.look()}
         devices = {item.device: self._usable(there, item) for item in wanted}
         for item in wanted:
             self._check_free(claim.uid, item, devices[item.device])
@@ -219,7 +219,7 @@ class Preparation:
         """Return the node's device with this name in a pool, None for none."""
         if pool == self._place.pool:
             return there.get(name)
-        return self._sight.find(cohdi.pool_device(pool, name), there.values())
+        return self._view.find(cohdi.pool_device(pool, name), there.values())
 
     def _usable(self, there: dict[str, NodeDevice], item: Wanted) -> NodeDevice:
         found, is_own = self._find(there, item.pool, item.device), item.pool == self._place.pool
@@ -227,7 +227,7 @@ class Preparation:
         if found is None:
             known = ", ".join(sorted(there)) or "none"
             raise Refused(f"the device {name} is not usable on node {self._place.node}; allowed are: {known}")
-        if reason := self._sight.reason_against(found):
+        if reason := self._view.reason_against(found):
             raise Refused(f"the device {name} is not usable: {reason}")
         return found
 

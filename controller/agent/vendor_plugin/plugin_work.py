@@ -35,7 +35,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 )
 from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted
 
-from ..asks import Ask
+from ..device_request import DeviceRequest
 from ..device_work import DeviceWork
 from ..evidence_book import EvidenceBook
 from ..node_operations import NodeOperations, Plugin
@@ -91,15 +91,15 @@ class PluginWork:
         self._began, self._last_step, self._last_arrival = time.monotonic(), 0.0, 0.0
         self._lock = threading.Lock()
 
-    def stepped(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
+    def stepped(self, request: DeviceRequest, before: Evidence | None, now: Evidence) -> None:
         """Note a step of a device. A restart then waits for devices that arrive together."""
         moment = time.monotonic()
         if now.has(TOUCHED) and not (before and before.has(TOUCHED)):
             found = (run_of(pod) for plugin in self._operations.plugins() for pod in self._control.live(plugin))
-            self._uses[ask.uid] = _FirstUse(moment, frozenset(found))
+            self._uses[request.uid] = _FirstUse(moment, frozenset(found))
         with self._lock:
             if before is None or before.steps != now.steps:
-                self._last_step = self._stepped[ask.uid] = moment
+                self._last_step = self._stepped[request.uid] = moment
             if now.phase == REMOVED and (name := now.uuid or now.address):
                 self._leaving.setdefault(name, None)
 
@@ -131,73 +131,73 @@ class PluginWork:
 
         Return when to call again, by ``time.monotonic()``, None for never.
         """
-        shown, asks = self._state.shown(), self._devices.asks()
-        due = [self._settle(ask) for ask in asks]
+        shown, requests = self._state.shown(), self._devices.requests()
+        due = [self._settle(request) for request in requests]
         with self._lock:
             self._leaving = {uuid: at for uuid, at in self._leaving.items() if uuid in shown}
         due += [self._attend_plugin(plugin) for plugin in self._operations.plugins()]
-        due += [self._look_again(plugin, asks) for plugin in self._operations.plugins()]
+        due += [self._look_again(plugin, requests) for plugin in self._operations.plugins()]
         return min((moment for moment in due if moment is not None), default=None)
 
-    def _settle(self, ask: Ask) -> float | None:
+    def _settle(self, request: DeviceRequest) -> float | None:
         """Note in the evidence whether the slices show the device."""
-        evidence = ask.evidence
+        evidence = request.evidence
         if evidence is None:
             return None
         if evidence.phase == REMOVED:
             if evidence.has(REMOVED_FROM_BUS) and not self._state.shows(evidence):
-                self._book.note(ask, evidence.with_step(WITHDRAWN, time.time()))
+                self._book.note(request, evidence.with_step(WITHDRAWN, time.time()))
             return None
         if evidence.phase not in (PREPARING, READY) or not evidence.has(TOUCHED):
             return None
         if evidence.has(ANNOUNCED):
-            return self._settle_announced(ask, evidence)
-        if ask.pool_device:
-            self._settle_kept(ask, evidence)
+            return self._settle_announced(request, evidence)
+        if request.pool_device:
+            self._settle_kept(request, evidence)
             return None
-        if self._is_announced(ask, evidence) and self._is_fresh(ask):
-            self._book.note(ask, _announced(evidence, time.time()))
+        if self._is_announced(request, evidence) and self._is_fresh(request):
+            self._book.note(request, _announced(evidence, time.time()))
             return None
-        if evidence.phase == PREPARING and self._operations.is_own(evidence) and self._is_fresh(ask):
+        if evidence.phase == PREPARING and self._operations.is_own(evidence) and self._is_fresh(request):
             evidence = evidence.with_phase(READY)
-            self._book.note(ask, evidence)
-        return self._overdue(ask, evidence)
+            self._book.note(request, evidence)
+        return self._overdue(request, evidence)
 
-    def _settle_announced(self, ask: Ask, evidence: Evidence) -> float | None:
+    def _settle_announced(self, request: DeviceRequest, evidence: Evidence) -> float | None:
         """Schedule a restart of the plugin for a device that its slice no longer shows.
 
         The plugin leaves out a device that was drained.
         """
         plugin = self._operations.plugin(evidence)
-        is_missing = (evidence.phase == READY and not ask.pool_device and not ask.release and plugin is not None
+        is_missing = (evidence.phase == READY and not request.pool_device and not request.release and plugin is not None
                       and self._control.live(plugin) and not self._state.shows(evidence))
         if not is_missing:
-            self._unshown.pop(ask.uid, None)
+            self._unshown.pop(request.uid, None)
             return None
-        due = self._unshown.setdefault(ask.uid, time.monotonic()) + AGAIN_SHARE * self._announce_seconds
+        due = self._unshown.setdefault(request.uid, time.monotonic()) + AGAIN_SHARE * self._announce_seconds
         if time.monotonic() < due:
             return due
-        self._unshown.pop(ask.uid)
-        self._book.note(ask, _untold(evidence))
+        self._unshown.pop(request.uid)
+        self._book.note(request, _untold(evidence))
         return None
 
-    def _settle_kept(self, ask: Ask, evidence: Evidence) -> None:
+    def _settle_kept(self, request: DeviceRequest, evidence: Evidence) -> None:
         """Note that a pool device of a claim is ready after its first use.
 
         No slice of the node shows it.
         """
-        self._kept[ask.uid] = time.monotonic()
-        if evidence.phase == PREPARING and self._is_fresh(ask):
-            self._book.note(ask, evidence.with_phase(READY))
+        self._kept[request.uid] = time.monotonic()
+        if evidence.phase == PREPARING and self._is_fresh(request):
+            self._book.note(request, evidence.with_phase(READY))
 
-    def _is_fresh(self, ask: Ask) -> bool:
+    def _is_fresh(self, request: DeviceRequest) -> bool:
         """Return False until the bus worker has seen the device.
 
         A slice may be older than the last boot.
         """
-        return not self._devices.pending(ask)
+        return not self._devices.pending(request)
 
-    def _is_announced(self, ask: Ask, evidence: Evidence) -> bool:
+    def _is_announced(self, request: DeviceRequest, evidence: Evidence) -> bool:
         """Return whether a slice shows the device, by a plugin that began after the device's first
         use.
 
@@ -211,12 +211,12 @@ class PluginWork:
             return True
         found = self._control.live(plugin)
         if not found:  # The plugin has no pod here, or the agent has just deleted it.
-            return evidence.phase == READY and not self._was_deleted(plugin, [ask])
-        return all(self._began_after_use(pod, ask, evidence) for pod in found)
+            return evidence.phase == READY and not self._was_deleted(plugin, [request])
+        return all(self._began_after_use(pod, request, evidence) for pod in found)
 
-    def _began_after_use(self, pod: Json, ask: Ask, evidence: Evidence) -> bool:
+    def _began_after_use(self, pod: Json, request: DeviceRequest, evidence: Evidence) -> bool:
         """Return whether the plugin began after the first use of the device."""
-        use, told = self._uses.get(ask.uid), evidence.has(PLUGIN_RESTARTED)
+        use, told = self._uses.get(request.uid), evidence.has(PLUGIN_RESTARTED)
         if use is None:
             return began_after(pod, _moment(evidence, TOUCHED), is_successor=told)
         # The kubelet wrote the start of the containers by the node's clock, so convert the moment
@@ -224,31 +224,31 @@ class PluginWork:
         moment = time.time() - (time.monotonic() - use.at)
         return run_of(pod) not in use.ran and began_after(pod, moment, is_successor=told)
 
-    def _was_deleted(self, plugin: Plugin, up: list[Ask]) -> bool:
+    def _was_deleted(self, plugin: Plugin, up: list[DeviceRequest]) -> bool:
         """Return whether the plugin's pod was deleted after the first use of these devices, and a
         successor is expected.
         """
-        used = max((use.at for ask in up if (use := self._uses.get(ask.uid))), default=self._began)
+        used = max((use.at for request in up if (use := self._uses.get(request.uid))), default=self._began)
         deleted = self._control.deleted_at(plugin)
         return deleted is not None and deleted > max(used, time.monotonic() - SUCCESSOR_SECONDS)
 
-    def _last_step_of(self, asks: list[Ask]) -> float:
+    def _last_step_of(self, requests: list[DeviceRequest]) -> float:
         """Return when the last of these devices made its last step."""
         with self._lock:
-            return max((self._stepped.get(ask.uid, self._began) for ask in asks), default=self._began)
+            return max((self._stepped.get(request.uid, self._began) for request in requests), default=self._began)
 
-    def _overdue(self, ask: Ask, evidence: Evidence) -> float | None:
+    def _overdue(self, request: DeviceRequest, evidence: Evidence) -> float | None:
         own = self._operations.is_own(evidence)
         if evidence.phase != READY or (not own and self._operations.plugin(evidence) is None):
             return None
-        due = max(self._last_step_of([ask]), self._kept.get(ask.uid, self._began)) + self._announce_seconds
+        due = max(self._last_step_of([request]), self._kept.get(request.uid, self._began)) + self._announce_seconds
         if time.monotonic() < due:
             return due
         if evidence.trouble is None or evidence.trouble.reason != NOT_ANNOUNCED:
             where = "/status and the log of this node's agent" if own else "the log of the vendor's DRA plugin"
             message = (f"no ResourceSlice of node {self._state.node} shows {evidence.uuid or evidence.address} "
                        f"{self._announce_seconds:g} s after it was ready; look at {where}")
-            self._book.note(ask, evidence.with_trouble(NOT_ANNOUNCED, message, time.time()))
+            self._book.note(request, evidence.with_trouble(NOT_ANNOUNCED, message, time.time()))
         return None
 
     def _attend_plugin(self, plugin: Plugin) -> float | None:
@@ -274,7 +274,7 @@ class PluginWork:
         self._note_restart(up, leaving, told)
         return None
 
-    def _unsaid_until(self, plugin: Plugin, up: list[Ask]) -> float:
+    def _unsaid_until(self, plugin: Plugin, up: list[DeviceRequest]) -> float:
         """Return until when to wait for a pod's status to show when the pod began, 0.0 for no wait.
 
         Before that the agent does not know which devices the plugin has seen. If no pod runs, but a
@@ -283,24 +283,24 @@ class PluginWork:
         """
         found = self._control.live(plugin)
         coming = any(map(is_starting, found)) if found else bool(self._state.plugin_pods(plugin)) or any(
-            ask.evidence and self._state.shows(ask.evidence) for ask in up)
+            request.evidence and self._state.shows(request.evidence) for request in up)
         return self._last_step_of(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
 
-    def _look_again(self, plugin: Plugin, asks: list[Ask]) -> float | None:
+    def _look_again(self, plugin: Plugin, requests: list[DeviceRequest]) -> float | None:
         """Restart a plugin again if it does not show a device.
 
         It may have read the devices before its pod's status showed that it runs.
         """
-        due, overdue = [], list[Ask]()
-        for ask in asks:
-            evidence, times = ask.evidence, self._again.get(ask.uid, 0)
+        due, overdue = [], list[DeviceRequest]()
+        for request in requests:
+            evidence, times = request.evidence, self._again.get(request.uid, 0)
             if times >= AGAIN_TIMES or not (evidence and _waits_for_slice(evidence)):
                 continue
-            if self._is_announced(ask, evidence) or self._operations.plugin(evidence) != plugin:
+            if self._is_announced(request, evidence) or self._operations.plugin(evidence) != plugin:
                 continue
-            due.append(self._last_step_of([ask]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
+            due.append(self._last_step_of([request]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
             if due[-1] <= time.monotonic():
-                overdue.append(ask)
+                overdue.append(request)
         if not overdue:
             return min(due, default=None)
         try:
@@ -309,19 +309,19 @@ class PluginWork:
         except NotRestarted as why:
             self._note_kept(overdue, str(why))
             return None
-        for ask in overdue:
-            self._again[ask.uid] = self._again.get(ask.uid, 0) + 1
+        for request in overdue:
+            self._again[request.uid] = self._again.get(request.uid, 0) + 1
         return min(due, default=None)
 
-    def _waiting(self, plugin: Plugin) -> list[Ask]:
+    def _waiting(self, plugin: Plugin) -> list[DeviceRequest]:
         """Return the devices for which the plugin must be restarted.
 
         A device may have been touched since ``_settle`` checked it.
         """
         has_pod = bool(self._control.live(plugin))
-        return [ask for ask in self._devices.asks() if (e := ask.evidence) and _is_untold(e, has_pod)
-                and not ask.pool_device and not self._devices.pending(ask) and self._operations.plugin(e) == plugin
-                and not self._is_announced(ask, e)]
+        return [request for request in self._devices.requests() if (e := request.evidence) and _is_untold(e, has_pod)
+                and not request.pool_device and not self._devices.pending(request)
+                and self._operations.plugin(e) == plugin and not self._is_announced(request, e)]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:
         """Return the removed devices that the plugin still shows, and for which it was not
@@ -334,9 +334,9 @@ class PluginWork:
             return [uuid for uuid, told in self._leaving.items() if uuid in shown and shown[uuid][0] == plugin.driver
                     and (told is None or now - told > self._announce_seconds)]
 
-    def _situation(self, waiting: bool, up: list[Ask]) -> Situation:
-        done = {ask.uid for ask in up}
-        others = [a for a in self._devices.asks() if a.uid not in done]
+    def _situation(self, waiting: bool, up: list[DeviceRequest]) -> Situation:
+        done = {request.uid for request in up}
+        others = [a for a in self._devices.requests() if a.uid not in done]
         pending = [a for a in others if self._devices.pending(a)]
         shown = [a for a in pending if a.evidence and a.evidence.phase == PREPARING and a.evidence.has(ON_BUS)]
         coming = len(pending) > len(shown) or any(a.coming for a in others)
@@ -358,7 +358,7 @@ class PluginWork:
             return False
         return any(key[0] == driver for key in claims.device_keys(claim))
 
-    def _restart(self, plugin: Plugin, up: list[Ask], leaving: list[str]) -> bool | None:
+    def _restart(self, plugin: Plugin, up: list[DeviceRequest], leaving: list[str]) -> bool | None:
         """Delete the plugin's pod unless it began after the first use of the last of these devices.
 
         Return True if the plugin detects the devices, because its pod was deleted, or began later.
@@ -367,33 +367,33 @@ class PluginWork:
         """
         found = self._control.live(plugin)
         stale = [pod for pod in found if leaving or not all(
-            self._began_after_use(pod, ask, ask.evidence) for ask in up if ask.evidence)]
+            self._began_after_use(pod, request, request.evidence) for request in up if request.evidence)]
         deleted = [self._control.delete(plugin, pod, self._devices.leaving()) for pod in stale]
         if not all(deleted):
             return None
         return bool(found) or self._was_deleted(plugin, up)
 
-    def _note_kept(self, up: list[Ask], why: str) -> None:
+    def _note_kept(self, up: list[DeviceRequest], why: str) -> None:
         """Note for these devices that their plugin is not restarted, because it would forget an
         unhealthy device.
         """
-        for ask in up:
-            assert ask.evidence is not None
-            ready = ask.evidence.with_phase(READY)
+        for request in up:
+            assert request.evidence is not None
+            ready = request.evidence.with_phase(READY)
             if not (ready.trouble and ready.trouble.message == why):
-                self._book.note(ask, ready.with_trouble(NOT_ANNOUNCED, why, time.time()))
+                self._book.note(request, ready.with_trouble(NOT_ANNOUNCED, why, time.time()))
 
-    def _note_restart(self, up: list[Ask], leaving: list[str], told: bool) -> None:
+    def _note_restart(self, up: list[DeviceRequest], leaving: list[str], told: bool) -> None:
         now = time.time()
         with self._lock:
             self._leaving.update(dict.fromkeys(leaving, time.monotonic()))
-        for ask in up:
-            assert ask.evidence is not None
-            ready = ask.evidence.with_phase(READY)
-            self._book.note(ask, ready.with_step(PLUGIN_RESTARTED, now) if told else ready)
-        for ask in self._devices.asks():
-            if told and ask.evidence and ask.evidence.phase == REMOVED and ask.evidence.uuid in leaving:
-                self._book.note(ask, ask.evidence.with_step(PLUGIN_RESTARTED, now))
+        for request in up:
+            assert request.evidence is not None
+            ready = request.evidence.with_phase(READY)
+            self._book.note(request, ready.with_step(PLUGIN_RESTARTED, now) if told else ready)
+        for request in self._devices.requests():
+            if told and request.evidence and request.evidence.phase == REMOVED and request.evidence.uuid in leaving:
+                self._book.note(request, request.evidence.with_step(PLUGIN_RESTARTED, now))
 
 
 def _announced(evidence: Evidence, now: float) -> Evidence:

@@ -175,7 +175,7 @@ class Node:
 
     def _shown(self) -> dict[str, int]:
         """Return the devices that the plugin publishes, as the node agent's own driver
-        (``reason_to_hide`` in kubelet_plugin/sight.py).
+        (``reason_to_hide`` in kubelet_plugin/device_view.py).
 
         It hides pool devices of claims, and unknown new devices while such a pool device has not
         come.

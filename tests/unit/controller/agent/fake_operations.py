@@ -265,9 +265,9 @@ class Node:
                        if uuid in self.sick else {})}
                    for n, uuid in enumerate(self.hardware.bus.values()) if uuid not in self.hardware.draining]
         self.cluster.put(SLICES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
-                              "metadata": {"name": "slice-0", "uid": "slice-0"},
-                              "spec": {"driver": "gpu.nvidia.com", "nodeName": NODE_NAME, "devices": devices,
-                                       "pool": {"name": NODE_NAME}}})
+                                  "metadata": {"name": "slice-0", "uid": "slice-0"},
+                                  "spec": {"driver": "gpu.nvidia.com", "nodeName": NODE_NAME, "devices": devices,
+                                           "pool": {"name": NODE_NAME}}})
 
     def _called(self, call: Call) -> None:
         if (call.verb, call.plural) == ("delete", "pods") and self.plays:

@@ -124,7 +124,7 @@ def test_a_withheld_device_is_reported_on_its_resource(node: Node) -> None:
     node.stop()
     node.recorder = recorder
     agent = node.boot()
-    until("both are known", lambda: len([a for a in agent.devices.asks() if a.evidence]) == 2)
+    until("both are known", lambda: len([a for a in agent.devices.requests() if a.evidence]) == 2)
     agent.report_withheld("GPU-1", "0000:10:00.0", "a pod has it")
     assert recorder.close(), recorder.last_error
     events = [call.body for call in node.api.calls if call.verb == "raw" and call.body]

@@ -510,7 +510,7 @@ def test_device_that_is_shown_already_restarts_nothing_though_it_was_touched_in_
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("it is touched", lambda: "Touched" in node.steps("gpu-1"))
-        until("it is not pending", lambda: not any(map(agent.devices.pending, agent.devices.asks())))
+        until("it is not pending", lambda: not any(map(agent.devices.pending, agent.devices.requests())))
         node.start_plugin(began=time.time() + 1.0)
         until("the agent sees it", lambda: names_of_pods(agent) == ["plugin-2"] and "GPU-1" in agent.state.announced())
         agent.plugins.attend()
@@ -532,8 +532,8 @@ def test_an_agent_that_starts_again_finds_all_done() -> None:
         calls, deleted, written = list(node.operations.calls), node.deleted_pods(), node.evidence("gpu-1")
         agent = node.boot()
         until("it is ready", agent.ready)
-        until("it has looked", lambda: agent.devices.ask("gpu-1") is not None
-              and not agent.devices.pending(agent.devices.asks()[0]))
+        until("it has looked", lambda: agent.devices.request("gpu-1") is not None
+              and not agent.devices.pending(agent.devices.requests()[0]))
         assert node.operations.calls == calls
         assert node.deleted_pods() == deleted
         assert node.evidence("gpu-1") == written

@@ -9,7 +9,7 @@ import logging
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent.asks import read
+from ansible_collections.composable.infra.controller.agent.device_request import read
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (

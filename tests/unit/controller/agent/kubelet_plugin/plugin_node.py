@@ -16,11 +16,11 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkp
     Checkpoint,
     PreparedClaim,
 )
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.device_view import DeviceView
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import KINDS
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.keepers import Keepers
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.memory import MemoryGuard
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.preparation import OnNode, Preparation
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.sight import Sight
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
 from ansible_collections.composable.infra.lab.hardware.node import driver_files
 from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKernel
@@ -79,13 +79,13 @@ class PluginNode:
         evidence = Evidence(**{"phase": READY, "device": f"uid-{name}", "uuid": f"GPU-{name}", **more})
         self.evidences, self.kept = [*self.evidences, evidence], {**self.kept, pool_device: evidence}
 
-    def sight(self) -> Sight:
+    def view(self) -> DeviceView:
         """Of all kinds."""
-        return Sight(DRIVER, self.root, KINDS, lambda: self.evidences, lambda: self.slices, lambda: self.kept)
+        return DeviceView(DRIVER, self.root, KINDS, lambda: self.evidences, lambda: self.slices, lambda: self.kept)
 
     def preparation(self, unsanitized: t.Collection[str] = ()) -> Preparation:
         """As after a start: what was before is read from the files. ``unsanitized``: see MemoryGuard."""
-        on_node = OnNode(self.sight(), ContainerEdits(Host(self.root)), SpecFolder(self.cdi, DRIVER),
+        on_node = OnNode(self.view(), ContainerEdits(Host(self.root)), SpecFolder(self.cdi, DRIVER),
                          Checkpoint(self.checkpoint), Keepers(self.root, lambda: self.pods),
                          MemoryGuard(self.root, unsanitized))
         return Preparation(Place(DRIVER, NODE), self.api.client, on_node, self.prepared.append)

@@ -77,11 +77,11 @@ def test_device_is_for_one_claim_under_whatever_name(node: PluginNode) -> None:
 
 def test_what_the_slices_of_the_node_leave_out(node: PluginNode) -> None:
     node.plug("a", "b")
-    sight = node.sight()
-    first, second = sight.look()
-    assert [sight.reason_to_hide(each, ()) for each in (first, second)] == ["", ""]
+    view = node.view()
+    first, second = view.look()
+    assert [view.reason_to_hide(each, ()) for each in (first, second)] == ["", ""]
     node.keep("b", NAME)
-    assert [sight.reason_to_hide(each, ()) for each in (first, second)] == ["", f"it is {NAME}"]
+    assert [view.reason_to_hide(each, ()) for each in (first, second)] == ["", f"it is {NAME}"]
     node.kept["h100-fabric1/h100-4"] = None
-    assert sight.reason_to_hide(first, ()) == "it may be a pool device that a claim waits for"
-    assert sight.reason_to_hide(first, [first.name]) == ""
+    assert view.reason_to_hide(first, ()) == "it may be a pool device that a claim waits for"
+    assert view.reason_to_hide(first, [first.name]) == ""

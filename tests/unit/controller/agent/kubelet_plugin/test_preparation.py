@@ -16,8 +16,8 @@ import pytest
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.container_edits import ContainerEdits
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.specs import SpecFolder
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkpoint import Checkpoint
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.device_view import DeviceView
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.errors import Refused
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.sight import Sight
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
@@ -184,7 +184,7 @@ class Killed(BaseException):
 def test_prepare_that_is_cut_off_at_any_step_is_done_by_the_next(
     node: PluginNode, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
 ) -> None:
-    target, name = {"look": (Sight, "look"), "edits": (ContainerEdits, "of"),
+    target, name = {"look": (DeviceView, "look"), "edits": (ContainerEdits, "of"),
                     "checkpoint": (Checkpoint, "put"), "spec": (SpecFolder, "write")}[step]
     works = getattr(target, name)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent.asks import Work, read, work_of
+from ansible_collections.composable.infra.controller.agent.device_request import Work, read, work_of
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     IDLE,
     ON_BUS,

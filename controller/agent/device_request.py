@@ -43,7 +43,7 @@ class Work(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class DeviceRequest:
     """A ComposableResource of the node, with its evidence.
 
     ``device``: UID of the device at the CDI Manager, empty before its answer. ``uuid``: of the GPU,
@@ -73,13 +73,13 @@ class Ask:
         return {"claims": (self.claim,) if self.claim else ()}
 
 
-def read(obj: Json, known: Evidence | None = None) -> Ask:
+def read(obj: Json, known: Evidence | None = None) -> DeviceRequest:
     """Read a ComposableResource. ``known``: evidence that is newer than the object's own."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     device = str(status.get("cdi_device_id") or "")
     wanted = not obj["metadata"].get("deletionTimestamp")
     evidence = known or Evidence.parse(annotation(obj, NODE))
-    return Ask(
+    return DeviceRequest(
         name=obj["metadata"]["name"], uid=str(obj["metadata"].get("uid") or ""), kind=str(spec.get("type") or ""),
         model=str(spec.get("model") or ""), device=device, uuid=str(status.get("device_id") or ""),
         coming=wanted and not device and bool(annotation(obj, ATTACH)), wanted=wanted,
@@ -88,24 +88,24 @@ def read(obj: Json, known: Evidence | None = None) -> Ask:
         pool_device=annotation(obj, POOL_DEVICE))
 
 
-def work_of(ask: Ask, checked: bool, shown: bool = False) -> Work:
+def work_of(request: DeviceRequest, checked: bool, shown: bool = False) -> Work:
     """Return the work on the bus for a ComposableResource.
 
     ``checked``: this process has seen the device there since the evidence was written. ``shown``: a
     slice of the node shows the device, so a claim may have it.
     """
-    phase = ask.evidence.phase if ask.evidence else ""
-    if not ask.device:
+    phase = request.evidence.phase if request.evidence else ""
+    if not request.device:
         return Work.NOTHING
-    if ask.release:
-        done = phase == REMOVED and checked and ask.evidence and ask.evidence.release == ask.release
+    if request.release:
+        done = phase == REMOVED and checked and request.evidence and request.evidence.release == request.release
         return Work.NOTHING if done else Work.RELEASE
     if phase == RELEASING:
         return Work.TAKE_BACK
-    if not ask.wanted and phase != REMOVED and not (shown and _is_unused(ask.evidence)):
+    if not request.wanted and phase != REMOVED and not (shown and _is_unused(request.evidence)):
         return Work.NOTHING
     # If the release was taken back, a claim has the device. Bring the device up.
-    return _upwards(ask.evidence, checked)
+    return _upwards(request.evidence, checked)
 
 
 def _is_unused(evidence: Evidence | None) -> bool:

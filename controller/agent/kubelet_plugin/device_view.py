@@ -38,7 +38,7 @@ Kept: t.TypeAlias = Mapping[str, Evidence | None]
 _ILL = (LOST_ON_BUS, REMOVAL_HUNG, NOT_ON_BUS, NO_ROOM_FOR_BARS, DRIVER_FAILED, DRIVER_NOT_BOUND)
 
 
-class Sight:
+class DeviceView:
     """The view of the node's devices.
 
     ``root``: where the node's / is seen. ``evidences``: returns the agent's evidence of its

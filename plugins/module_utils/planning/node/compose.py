@@ -35,7 +35,7 @@ from ..actions import (
     WithdrawRelease,
 )
 from .demand import destined
-from .given import over, wanted_pool_devices
+from .preassigned import over, wanted_pool_devices
 from .snapshot import FOREIGN, UNREADABLE, ComposabilityRequest, ComposableResource, NodeSnapshot
 from .supply import DELETING, stays
 

@@ -20,7 +20,7 @@ from ..bar_room import BarRoom
 from ..pool.plan import READY_CONDITION
 from ..settings import DeviceModel, Settings
 from .demand import ClaimGroup, claim_groups, conflict, installed, limits, waiting_for, wanted_at_least
-from .given import given_to, not_ready_of, spoiled_of
+from .preassigned import preassigned_to, not_ready_of, spoiled_of
 from .snapshot import ComposabilityRequest, ComposableResource, NodeSnapshot
 from .supply import Supply, kept, leaving, stuck, stuck_device, supply
 
@@ -211,7 +211,7 @@ class _ScalePlan:
         for claim in group.claims:
             devices = tuple(left[m].pop(0).name for m, n in claim.need().items() for _unused in range(n) if left.get(m))
             if keeps := claim.direct and condition == RESCHEDULE_CONDITION:
-                devices = tuple(r.name for r in given_to(claim, self.snapshot))
+                devices = tuple(r.name for r in preassigned_to(claim, self.snapshot))
             said = READY_CONDITION if keeps else condition
             self.actions.append(MarkClaim(self.snapshot.name, reason, claim.uid, claim.namespace, claim.name,
                                           said, claim.pods, devices))
@@ -226,7 +226,7 @@ class _ScalePlan:
                               for claim in group.claims]
 
     def _seen(self, group: ClaimGroup, available: dict[str, list[ComposableResource]]) -> str:
-        given = [r.serial or r.device_uid for claim in group.claims for r in given_to(claim, self.snapshot)]
+        given = [r.serial or r.device_uid for claim in group.claims for r in preassigned_to(claim, self.snapshot)]
         parts = [f"{len(rs)} x {m} ({', '.join(r.serial or r.device_uid for r in rs)})" for m, rs in available.items()]
         told = [f"{', '.join(parts)} attached and visible"] if parts else []
         told += [f"{', '.join(given)} attached and kept for it"] if given else []

@@ -44,7 +44,7 @@ from .pass_record import PassRecord
 from .planner import plan_held_pods, read_ahead
 from .reservation_ends import ReservationEnds, pools_of
 from .reservation_tracker import ReservationTracker
-from .second_judgement import SecondJudgement
+from .revalidation import Revalidation
 
 # Pods that are created together are planned together. The first value is the delay of a plan after
 # a change, the second the longest delay after the first pod of a burst, both in seconds.
@@ -72,7 +72,7 @@ class GatingController(Controller):
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
         self.bookings = Bookings(queue)
         self.ends = ReservationEnds(state, queue, self.nominations, reporter, self._plan_soon, self.bookings.given_up)
-        self._second_judgement = SecondJudgement(state, self.ends)
+        self._revalidation = Revalidation(state, self.ends)
         self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads, self.bookings)
         self._tracker = ReservationTracker(state, self.ends, queue, reporter, hops)
         self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
@@ -135,7 +135,7 @@ class GatingController(Controller):
         self._hand_over()
         with self._later():
             self._opener.open_ready()
-        overdue = self._second_judgement.run(now)
+        overdue = self._revalidation.run(now)
         with self._planning:
             found = plan_held_pods(self._state, self._cache, self._known_nodes, self.bookings)
         plan = self.bookings.note_plan(found)

@@ -38,7 +38,7 @@ from ..state.reservations import Reservation
 from ..state.scale_ups import requested_placements
 from ..state.usage import usage
 from .node_facts import KnownNodes
-from .returning import ending, returning
+from .upcoming_supply import ending, returning
 
 SAMPLES = 4
 # Number of nodes that may fail a pod by quick refusals before it is released.

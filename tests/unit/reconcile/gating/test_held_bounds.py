@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes, Read
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.pass_record import PassRecord
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import returning
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.upcoming_supply import returning
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,

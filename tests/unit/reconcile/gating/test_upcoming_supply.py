@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import ending, returning
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.upcoming_supply import ending, returning
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects

@@ -19,7 +19,7 @@ from .reservation_ends import ReservationEnds
 BLOCK_SECONDS = 60.0
 
 
-class SecondJudgement:
+class Revalidation:
     """Checks every reservation of a pod that is still gated."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds) -> None:

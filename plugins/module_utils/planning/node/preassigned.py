@@ -19,14 +19,14 @@ from .demand import ClaimGroup, claim_groups
 from .snapshot import Claim, ComposableResource, NodeSnapshot
 
 
-def given_to(claim: Claim, snapshot: NodeSnapshot) -> list[ComposableResource]:
+def preassigned_to(claim: Claim, snapshot: NodeSnapshot) -> list[ComposableResource]:
     """Return the ComposableResources of the node that are pool devices of a claim."""
     return [r for r in snapshot.resources if r.pool_device in claim.given]
 
 
 def not_ready_of(group: ClaimGroup, snapshot: NodeSnapshot) -> list[str]:
     """Return the pre-assigned devices of a group that are not usable yet, with progress."""
-    return [_progress(resource) for claim in group.claims for resource in given_to(claim, snapshot)
+    return [_progress(resource) for claim in group.claims for resource in preassigned_to(claim, snapshot)
             if not resource.usable]
 
 
@@ -42,7 +42,7 @@ def _progress(resource: ComposableResource) -> str:
 
 def spoiled_of(group: ClaimGroup, snapshot: NodeSnapshot) -> str:
     """Return why a pre-assigned device of a group will never be usable, empty if all may be."""
-    found = (_spoiled(r, snapshot) for claim in group.claims for r in given_to(claim, snapshot))
+    found = (_spoiled(r, snapshot) for claim in group.claims for r in preassigned_to(claim, snapshot))
     return next((why for why in found if why), "")
 
 

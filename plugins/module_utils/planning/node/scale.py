@@ -20,7 +20,7 @@ from ..bar_room import BarRoom
 from ..pool.plan import READY_CONDITION
 from ..settings import DeviceModel, Settings
 from .demand import ClaimGroup, claim_groups, conflict, installed, limits, waiting_for, wanted_at_least
-from .preassigned import preassigned_to, not_ready_of, spoiled_of
+from .preassigned import not_ready_of, preassigned_to, spoiled_of
 from .snapshot import ComposabilityRequest, ComposableResource, NodeSnapshot
 from .supply import Supply, kept, leaving, stuck, stuck_device, supply
 

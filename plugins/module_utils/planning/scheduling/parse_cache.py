@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from .demand_reader import SPARE, DemandReader
 from .filters.node_resources import Amounts, allocatable
-from .framework.alike import AlikePods
 from .framework.node_info import NodeInfo
+from .framework.pod_dedup import PodDedup
 from .framework.pod_info import PodInfo
 from .framework.quantity import BadQuantity
 from .snapshot import Json, NodeFacts, SchedulingSettings, SchedulingSnapshot
@@ -28,7 +28,7 @@ class ParseCache:
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInfo] = {}
-        self._alike = AlikePods()
+        self._dedup = PodDedup()
         self._nodes: dict[str, NodeInfo] = {}
         self._demand_reader: DemandReader | None = None
 
@@ -66,7 +66,7 @@ class ParseCache:
         spec = facts.raw.get("spec") or {}
         labels = (facts.raw.get("metadata") or {}).get("labels") or {}
         return NodeInfo(facts.name, facts.raw, facts.pods, labels, tuple(spec.get("taints") or ()),
-                        bool(spec.get("unschedulable")), self._alike.amounts(offered), self._infos(pods))
+                        bool(spec.get("unschedulable")), self._dedup.amounts(offered), self._infos(pods))
 
     def _infos(self, pods: Sequence[Json]) -> tuple[PodInfo, ...]:
         """Return the pods on a node. Pods that are decoded only for this keep only their parsed
@@ -74,7 +74,7 @@ class ParseCache:
         """
         if isinstance(pods, tuple):
             return tuple(self.pod(pod) for pod in pods)
-        return tuple(self._alike.placed(PodInfo.from_raw(pod)) for pod in pods)
+        return tuple(self._dedup.placed(PodInfo.from_raw(pod)) for pod in pods)
 
     def demand_reader(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
         """Return the demand reader, a new one if models, samples, classes or settings changed."""

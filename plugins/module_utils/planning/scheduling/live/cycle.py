@@ -44,7 +44,7 @@ class LiveCycle:
         """Return the plan.
 
         ``line``: a queue of the waiting pods that the caller keeps. The waiting pods of the
-        snapshot are not read then. With a ``WaitingLine`` the plan has no wait reason for each pod.
+        snapshot are not read then. With a ``LaneQueue`` the plan has no wait reason for each pod.
         """
         reader = self.cache.demand_reader(snapshot, self.settings)
         feasibility = self._renewed(snapshot, reader)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ....planning.scheduling.live.line import Lane, WaitingLine, lane_of
+from ....planning.scheduling.live.lane_queue import Lane, LaneQueue, lane_of
 from ....planning.scheduling.queue import QueuedPod, QueueEntry
 
 
@@ -26,7 +26,7 @@ class Parked:
         older = waiting and (pod.gated.since, pod.gated.uid) < (waiting[0].gated.since, waiting[0].gated.uid)
         waiting.appendleft(pod) if older else waiting.append(pod)
 
-    def back(self, line: WaitingLine, count: int) -> None:
+    def back(self, line: LaneQueue, count: int) -> None:
         """Move ``count`` pods of each kind back to the waiting line."""
         for lane, waiting in [*self._lanes.items()]:
             for _unused in range(min(count, len(waiting))):

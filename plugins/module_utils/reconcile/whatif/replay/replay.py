@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ....planning.scheduling.live.cycle import LiveCycle
-from ....planning.scheduling.live.line import WaitingLine
+from ....planning.scheduling.live.lane_queue import LaneQueue
 from ....planning.scheduling.queue import QueuedPod
 from ....planning.scheduling.snapshot import Placement, SchedulingPlan
 from ...state.reservations import reserved_claim
@@ -49,7 +49,7 @@ class Replay:
         self.start, self.durations, self.rng = start, durations, rng
         self.began, self.now, self.record = start.snapshot.now, 0.0, Record(hours * HOUR)
         self.nodes, self.cycle = start.nodes(), LiveCycle(start.settings)
-        self.line, self.parked = WaitingLine(), Parked()
+        self.line, self.parked = LaneQueue(), Parked()
         self.free, self.returning, self.devices = Counter(start.snapshot.free), Counter[tuple[str, int]](), Devices()
         self.used = Counter(start.snapshot.used)
         self._visits: dict[str, Visit] = {}

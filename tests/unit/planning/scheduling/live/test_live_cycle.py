@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.live.cycle import LiveCycle
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.live.line import WaitingLine
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.live.lane_queue import LaneQueue
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.plan import plan_placements
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.queue import QueuedPod
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import (
@@ -189,7 +189,7 @@ def kept_line_against_new_plans(rng: random.Random, rules: Rules,
     is not said, and that is the only difference."""
     placed = passed = 0
     for _unused in range(4):
-        history, live, line = History(rng, slow_cluster(rng, rules)), LiveCycle(rules), WaitingLine()
+        history, live, line = History(rng, slow_cluster(rng, rules)), LiveCycle(rules), LaneQueue()
         for step in range(16):
             arrive(history, step)
             snapshot = history.snapshot()
@@ -205,7 +205,7 @@ def kept_line_against_new_plans(rng: random.Random, rules: Rules,
 def test_pods_that_are_alike_are_not_looked_at_again() -> None:
     pods = [gated(f"p{i}", age=9.0 - i) for i in range(6)]
     snapshot = make_snapshot(node("n0"), *pods, free=2, classes=CLASSES)
-    live, line = LiveCycle(WAIT), WaitingLine()
+    live, line = LiveCycle(WAIT), LaneQueue()
     renew(line, live, snapshot)
     found = live.plan(snapshot, line)
     assert [each.pod.name for each in found.placements] == ["p0", "p1"]
@@ -218,7 +218,7 @@ def test_a_pod_that_is_not_promised_what_returns_is_protected_though_one_like_it
     nodes = [node("n1", stock={A100: Stock(bound=1)}), node("n2", fabric=2)]
     pods = [gated("first", exactly(count=2), age=9.0), gated("second", exactly(count=2), age=8.0), gated("small")]
     snapshot = make_snapshot(*nodes, *pods, free=1, returning={(A100, 2): 2})
-    live, line = LiveCycle(WAIT), WaitingLine()
+    live, line = LiveCycle(WAIT), LaneQueue()
     renew(line, live, snapshot)
     found, new = live.plan(snapshot, line), plan_placements(snapshot, WAIT)
     assert found.placements == new.placements == ()
@@ -237,7 +237,7 @@ def test_a_pod_that_terms_speak_of_is_not_passed_over(guard: dict[str, t.Any], o
     """The guard gets the only free device. Behind a pod that waits, one that no node may ever have is let go."""
     pods = [gated("guard", age=9.0, **guard), gated("waits", age=8.0), gated("never", age=7.0, **own)]
     snapshot = make_snapshot(node("n0"), *pods, free=1)
-    live, line = LiveCycle(WAIT), WaitingLine()
+    live, line = LiveCycle(WAIT), LaneQueue()
     renew(line, live, snapshot)
     found = live.plan(snapshot, line)
     assert released(found) == released(plan_placements(snapshot, WAIT)) == {("never", True)}
@@ -249,7 +249,7 @@ def test_a_plan_may_have_something_new_for_a_pod_that_terms_tell_from_those_befo
     full = node("n1", stock={A100: Stock(bound=1, limit=8)}, fabric=2)
     pods = [gated("guard", age=9.0, **anti_affinity("a")), gated("a0", age=8.0, labels={"app": "a"})]
     snapshot = make_snapshot(node("n0"), full, *pods, free=2)
-    live, line = LiveCycle(WAIT), WaitingLine()
+    live, line = LiveCycle(WAIT), LaneQueue()
     renew(line, live, snapshot)
     first = live.plan(snapshot, line)
     assert ([each.pod.name for each in first.placements], first.releases) == (["guard"], ())
@@ -267,7 +267,7 @@ def released(plan: SchedulingPlan) -> set[tuple[str, bool]]:
     return {(each.pod.name, each.unschedulable) for each in plan.releases}
 
 
-def renew(line: WaitingLine, live: LiveCycle, snapshot: SchedulingSnapshot) -> None:
+def renew(line: LaneQueue, live: LiveCycle, snapshot: SchedulingSnapshot) -> None:
     """The line has the pods that wait and have no placement."""
     placed = {each.pod.uid for each in snapshot.placements}
     waiting = {pod.uid: pod for pod in snapshot.waiting if pod.uid not in placed}

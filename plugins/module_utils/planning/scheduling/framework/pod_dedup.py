@@ -20,7 +20,7 @@ MOST = 1000
 _NO_RAW: t.Final[Json] = {}
 
 
-class AlikePods:
+class PodDedup:
     """Keeps equal values of pods once to save memory. Many values are forgotten."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
     catalogue,
 )
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework import alike
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework import pod_dedup
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.pod_info import PodInfo
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import IdleDevice
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
@@ -77,7 +77,7 @@ def test_an_entry_without_a_uuid_has_none(known: catalogue.Catalogue) -> None:
 
 
 def test_pods_on_nodes_keep_what_is_read_and_nothing_else() -> None:
-    pods, raws = alike.AlikePods(), [json.loads(json.dumps(objects.pod(i, 5))) for i in range(3)]
+    pods, raws = pod_dedup.PodDedup(), [json.loads(json.dumps(objects.pod(i, 5))) for i in range(3)]
     infos = [PodInfo.from_raw(raw) for raw in raws]
     placed = [pods.placed(info) for info in infos]
     for before, after in zip(infos, placed, strict=True):
@@ -91,15 +91,15 @@ def test_pods_on_nodes_keep_what_is_read_and_nothing_else() -> None:
 
 
 def test_what_nodes_offer_alike_is_kept_once() -> None:
-    pods = alike.AlikePods()
+    pods = pod_dedup.PodDedup()
     first, same, other = (pods.amounts({"cpu": 64000, "pods": count}) for count in (110, 110, 250))
     assert first is same
     assert (first, other) == ({"cpu": 64000, "pods": 110}, {"cpu": 64000, "pods": 250})
 
 
 def test_what_pods_have_alike_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "MOST", 10)
-    pods = alike.AlikePods()
+    monkeypatch.setattr(pod_dedup, "MOST", 10)
+    pods = pod_dedup.PodDedup()
     for number in range(200):
         pods.placed(PodInfo.from_raw(objects.pod(number, 0)))
     assert len(pods._known) <= 11

@@ -38,7 +38,7 @@ def lane_of(entry: QueueEntry) -> Lane:
 
 
 @dataclass
-class WaitingLine(SchedulingQueue):
+class LaneQueue(SchedulingQueue):
     """Single pods that wait. ``entries`` stays empty."""
 
     _passed: set[Lane] = field(default_factory=set)

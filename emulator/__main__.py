@@ -41,28 +41,29 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="emulator", description="CDI Managers as stateful servers over one pool of devices, which can misbehave.",
-        epilog="A fabric is a YAML document; the head of emulator/pool/fabric_spec.py shows all of it.",
+        prog="emulator",
+        description="Emulate CDI Managers as stateful servers over one pool of devices, with faults on request.",
+        epilog="A fabric is a YAML document. The head of emulator/pool/fabric_spec.py shows all of it.",
     )
     commands = parser.add_subparsers(required=True, metavar="up|check|status|fault|log|down")
-    up = commands.add_parser("up", help="start; in the foreground unless --detach")
-    up.add_argument("--fabric", metavar="FILE", help="YAML document of the fabric; default: that of the last run")
+    up = commands.add_parser("up", help="start in the foreground, or in the background with --detach")
+    up.add_argument("--fabric", metavar="FILE", help="YAML file with the fabric (default: that of the last run)")
     up.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    up.add_argument("--port", type=int, default=0, help="0: that of the last run, or a free one (default)")
+    up.add_argument("--port", type=int, default=0, help="port (default: the port of the last run, or a free port)")
     up.add_argument("--plain-port", type=int, default=0, help="the same for managers that speak http (nec, sunfish)")
     up.add_argument("--detach", action="store_true", help="leave it running in the background")
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     up.add_argument("--parent-fd", type=int, help=argparse.SUPPRESS)
     up.set_defaults(work=_up)
-    check = commands.add_parser("check", help="check the fabric, and that an emulator with it can run; start nothing")
+    check = commands.add_parser("check", help="check the fabric, and whether an emulator can run it. Start nothing")
     check.add_argument("--fabric", metavar="FILE", help="as for up")
     check.set_defaults(work=_check)
-    commands.add_parser("status", help="where it is and what is free").set_defaults(work=_status)
+    commands.add_parser("status", help="print its addresses and the free devices").set_defaults(work=_status)
     fault_command.add_to(commands)
     log = commands.add_parser("log", help="requests with times and effects")
-    log.add_argument("--since", type=int, default=0, metavar="N", help="only those with a number above N")
+    log.add_argument("--since", type=int, default=0, metavar="N", help="only requests with a number above N")
     log.set_defaults(work=_log)
-    commands.add_parser("down", help="stop it; its state is kept").set_defaults(work=_down)
+    commands.add_parser("down", help="stop it, and keep its state").set_defaults(work=_down)
     for command in commands.choices.values():
         command.add_argument("--state-dir", metavar="DIR", default=DEFAULT_STATE_DIR, help="default: %(default)s")
     return parser

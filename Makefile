@@ -243,8 +243,9 @@ docsite: setup ## build the documentation site, guides and plugins, into dist/do
 diagrams: setup ## draw the pictures of docs/ from tools/diagrams/source.yml
 	@$(VENV_PYTHON) -m tools.diagrams
 
-picture: setup ## run the demo and make the picture of the README from its end
-	@$(PROGRAM).lab.demo | tee /dev/stderr | $(VENV_PYTHON) -m tools.picture docs/images/demo.svg
+picture: setup ## run the demo and make the moving picture of the README from what it prints
+	@$(PROGRAM).lab.demo --mode gated --no-feature-gates | tee /dev/stderr | \
+	  $(VENV_PYTHON) -m tools.picture docs/images/demo.svg --begin 'creates pod train'
 
 page-pictures: setup ## run the page's test on the lab and make the pictures of the page from it; needs Chromium
 	@PAGE_PICTURES=$(CURDIR)/docs/images $(PYTEST) tests/e2e/flows/test_page.py $(ARGS)

@@ -51,7 +51,8 @@ class Demo:
 
     def say(self, who: str, what: str) -> None:
         """Print a line with the time since the start."""
-        print(f"{time.monotonic() - self.began:6.2f} s  {who:<10} {what}", flush=True)
+        # One write for text and end of the line, because several threads report.
+        print(f"{time.monotonic() - self.began:6.2f} s  {who:<10} {what}\n", end="", flush=True)
 
     def run(self, keep: bool) -> int:
         """Run the demo. Return 0 if every pod ran and the GPU was returned."""

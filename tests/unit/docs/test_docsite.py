@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -71,14 +72,18 @@ def test_only_references_to_ansible_s_own_documentation_are_let_pass() -> None:
     assert build.faults(log) == [own, other]
 
 
-def test_a_picture_shows_the_last_lines_and_nothing_is_markup(
+def test_a_picture_shows_each_line_at_its_time_and_nothing_is_markup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("first\n\n<b> & c\n" + "x" * 200 + "\n"))
-    assert picture.main([str(tmp_path / "a" / "b.svg"), "--lines", "2"]) == 0
-    text = (tmp_path / "a" / "b.svg").read_text(encoding="utf-8")
-    assert "&lt;b&gt; &amp; c</text>" in text
-    assert "first" not in text
-    assert "x…</text>" in text
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    assert picture.main([str(tmp_path / "c.svg")]) == 1
+    printed = "\n".join(["1.00 s  lab  is up", "", " 2.00 s  user  creates pod <b>", " 3.50 s  b  runs", "seconds  & c",
+                         "x" * 200, ""])
+    monkeypatch.setattr("sys.stdin", io.StringIO(printed))
+    target = tmp_path / "a" / "b.svg"
+    assert picture.main([str(target), "--begin", "creates pod"]) == 0
+    root = ElementTree.fromstring(target.read_text(encoding="utf-8"))
+    rows = root.findall("{http://www.w3.org/2000/svg}text")
+    assert [row.text for row in rows] == [" 2.00 s  user  creates pod <b>", " 3.50 s  b  runs", "seconds  & c",
+                                          "x" * 149 + "…"]
+    assert picture.appearances([str(row.text) for row in rows]) == ([0.5, 2.0, 2.7, 2.7], 12.7)
+    monkeypatch.setattr("sys.stdin", io.StringIO(printed))
+    assert picture.main([str(tmp_path / "c.svg"), "--begin", "no such line"]) == 1

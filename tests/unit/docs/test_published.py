@@ -68,4 +68,5 @@ def test_no_relative_link_is_left(page: Path) -> None:
 def test_the_first_page_leads_to_the_guides_and_shows_the_picture() -> None:
     text = published.absolute(ROOT / "README.md", ROOT)
     assert f"]({current()}/blob/main/docs/guides/alerts.md)" in text
-    assert f"![The end of the demo: a table with one column for each pod]({current()}/raw/main/docs/images/" in text
+    picture = "![The demo: three pods get their GPUs at once, and a table has one column for each pod]"
+    assert f"{picture}({current()}/raw/main/docs/images/" in text

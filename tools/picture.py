@@ -4,8 +4,8 @@
 """Draws what the demo printed as an SVG of a terminal that moves: `make picture`.
 
 A line that begins with its time appears at that time, as in the run. The lines after the last of
-them, a table, appear together, stay for a while, and then it begins anew. Where the reader's system
-asks for less motion, all lines are there at once.
+them, a table, appear together and stay for a while. Then the picture begins again. A reader who has
+asked the system for less motion sees all lines at once.
 """
 
 from __future__ import annotations

@@ -103,10 +103,10 @@ def test_a_module_that_its_collection_lacks_is_named(user: User, folder: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("args", "said"), [
-    ({"driver_options": {"rak": "r1"}}, "driver_options.rak: 'r1' is not allowed; allowed are rack"),
-    ({"manager": "acme.absent.toy"}, "manager: 'acme.absent.toy' is not allowed; the collection acme.absent is not "),
-    ({"manager": "acme.toy.other"}, "manager: 'acme.toy.other' is not allowed; there is no plugins/module_utils/"),
-    ({"auth": "session"}, f"auth: 'session' is not allowed; allowed are basic for manager {MANAGER}"),
+    ({"driver_options": {"rak": "r1"}}, "driver_options.rak: 'r1' is not allowed. Allowed are rack"),
+    ({"manager": "acme.absent.toy"}, "manager: 'acme.absent.toy' is not allowed. The collection acme.absent is not "),
+    ({"manager": "acme.toy.other"}, "manager: 'acme.toy.other' is not allowed. There is no plugins/module_utils/"),
+    ({"auth": "session"}, f"auth: 'session' is not allowed. Allowed are basic for manager {MANAGER}"),
 ])
 def test_bad_input_is_one_sentence(user: User, folder: Path, args: Json, said: str) -> None:
     found = task(user, folder, "composable.infra.fabric_info", args)

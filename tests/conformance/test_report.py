@@ -68,7 +68,7 @@ def test_a_device_that_is_listed_twice_fails(emulator: Emulator) -> None:
 def test_a_name_that_is_torn_fails(emulator: Emulator) -> None:
     result = outcome(emulator, reading.names_are_complete, lambda fabric: Broken(fabric, machines=lambda: tuple(
         dataclasses.replace(m, name=m.name.encode().decode("latin-1")) for m in fabric.machines())))
-    assert (result.outcome, result.words.startswith("torn names")) == (FAILED, True)
+    assert (result.outcome, result.words.startswith("wrongly decoded names")) == (FAILED, True)
 
 
 def test_a_count_that_is_wrong_fails(emulator: Emulator) -> None:
@@ -91,7 +91,7 @@ def test_a_device_that_is_given_to_two_askers_fails(emulator: Emulator) -> None:
         return Broken(fabric, attach=lambda *_of, **_more: Task(True, (device,)))
 
     result = outcome(emulator, changing.parallel_attaches_get_different_devices, twice)
-    assert (result.outcome, result.words) == (FAILED, "a device was given to two askers: ['d', 'd']")
+    assert (result.outcome, result.words) == (FAILED, "two requests received the same device: ['d', 'd']")
 
 
 @pytest.mark.parametrize("work", [changing.parallel_attaches_get_different_devices,

@@ -82,7 +82,7 @@ class FabricConfig:
         useful = (*manager.requires, *manager.takes, *own, *CREDENTIALS_OF[auth])
         _refuse_useless(given, useful, f"{name} with auth {auth}")
         values = {**_from_secret(given, CREDENTIALS_OF[auth]), **given, "manager": name, "auth": auth}
-        _refuse_missing(values, ("endpoint", *manager.requires, *CREDENTIALS_OF[auth]))
+        _refuse_missing(values, ("endpoint", *manager.requires, *CREDENTIALS_OF[auth]), f"{name} with auth {auth}")
         checked = {key: _checked(key, value, manager) for key, value in values.items()}
         checked["driver_options"] = checked_options(manager.options, given.get("driver_options", {}))
         _refuse_combinations(given, checked)
@@ -118,7 +118,7 @@ def _secret_file(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConfiguration("credentials_dir", str(path), f"the file must be readable text: {error}") from None
+        raise BadConfiguration("credentials_dir", str(path), f"the file cannot be read as text: {error}") from None
 
 
 def _refuse_unknown(given: Mapping[str, t.Any]) -> None:
@@ -132,26 +132,26 @@ def _refuse_useless(given: Mapping[str, t.Any], useful: tuple[str, ...], who: st
     for key in PARTICULAR:
         if key in given and key not in useful:
             shown = "…" if key in SECRETS else given[key]
-            raise BadConfiguration(key, shown, f"manager {who} has no use for it: leave it out")
+            raise BadConfiguration(key, shown, f"manager {who} does not use it. Leave it out")
 
 
-def _refuse_missing(values: Mapping[str, t.Any], required: tuple[str, ...]) -> None:
+def _refuse_missing(values: Mapping[str, t.Any], required: tuple[str, ...], who: str) -> None:
     for key in required:
         if key not in values:
-            raise BadConfiguration(key, None, "it is required")
+            raise BadConfiguration(key, None, f"it is required for manager {who}")
 
 
 def _refuse_combinations(given: Mapping[str, t.Any], checked: Mapping[str, t.Any]) -> None:
     if "ca_path" in given and "ca_pem" in given:
-        raise BadConfiguration("ca_pem", "<PEM text>", "give either ca_path or ca_pem")
+        raise BadConfiguration("ca_pem", "<PEM text>", "set ca_path or ca_pem, not both")
     if "client_key_path" in given and "client_cert_path" not in given:
-        raise BadConfiguration("client_key_path", given["client_key_path"], "give its client_cert_path too")
+        raise BadConfiguration("client_key_path", given["client_key_path"], "set client_cert_path too")
     if all(checked[key].startswith("https:") for key in ENDPOINTS if key in checked):
         return
     if checked["auth"] != "none":
-        raise BadConfiguration("auth", checked["auth"], "a password is only sent over https: change endpoint, or auth")
+        raise BadConfiguration("auth", checked["auth"], "passwords are sent over https only. Change endpoint or auth")
     if "client_cert_path" in given:
-        raise BadConfiguration("client_cert_path", given["client_cert_path"], "it needs https: change endpoint")
+        raise BadConfiguration("client_cert_path", given["client_cert_path"], "it needs https. Change endpoint")
 
 
 def _choice(key: str, value: t.Any, allowed: tuple[str, ...], where: str = "") -> str:
@@ -162,7 +162,7 @@ def _choice(key: str, value: t.Any, allowed: tuple[str, ...], where: str = "") -
 
 def _text(key: str, value: t.Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise BadConfiguration(key, "…" if key in SECRETS else value, "it must be a text that is not empty")
+        raise BadConfiguration(key, "…" if key in SECRETS else value, "it must be a text and not empty")
     return value
 
 

@@ -90,7 +90,8 @@ class BadConfiguration(FabricError):
     """An option of the connection is wrong: ``field``, its ``value``, and what is ``allowed``."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field}: {value!r} is not allowed; {allowed}")
+        problem = f"{field} is not set" if value is None else f"{field}: {value!r} is not allowed"
+        super().__init__(f"{problem}. {allowed[:1].upper()}{allowed[1:]}")
         self.field = field
         self.value = value
         self.allowed = allowed

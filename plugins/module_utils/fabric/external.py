@@ -59,20 +59,20 @@ def register(name: str, entry: ManagerEntry, make: Callable[[t.Any], FabricManag
         ValueError: The name or the entry cannot be used. The text says why.
     """
     if not NAME.fullmatch(name):
-        raise ValueError(f"name: {name!r} is not allowed; it must be namespace.collection.name")
+        raise ValueError(f"name: {name!r} is not allowed. It must be namespace.collection.name")
     _must_be_among("auth", entry.auth, tuple(CREDENTIALS_OF))
     _must_be_among("requires", entry.requires, CONNECTION)
     _must_be_among("takes", entry.takes, CONNECTION)
     _must_be_among("options: type", tuple(option.type for option in entry.options.values()), tuple(_TYPES))
     if not entry.auth:
-        raise ValueError(f"auth: () is not allowed; name one or more of {', '.join(CREDENTIALS_OF)}")
+        raise ValueError(f"auth: () is not allowed. Name one or more of {', '.join(CREDENTIALS_OF)}")
     _DRIVERS[name] = ExternalDriver(entry, make, interface)
 
 
 def _must_be_among(field: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     for value in values:
         if value not in allowed:
-            raise ValueError(f"{field}: {value!r} is not allowed; allowed are {', '.join(allowed)}")
+            raise ValueError(f"{field}: {value!r} is not allowed. Allowed are {', '.join(allowed)}")
 
 
 def collection_of(name: object) -> str:
@@ -114,7 +114,7 @@ def driver_of(name: str) -> ExternalDriver:
         raise BadConfiguration("manager", name, f"{_file(name)} does not register this name")
     if found.interface != INTERFACE:
         raise BadConfiguration("manager", name, f"its driver is for interface {found.interface}, and this version of "
-                               f"composable.infra has interface {INTERFACE}: install versions that fit together")
+                               f"composable.infra has interface {INTERFACE}: install compatible versions")
     return found
 
 
@@ -186,7 +186,7 @@ def _load(name: str) -> None:
 def _missing(name: str, collection: str, module: str, absent: str) -> str:
     """Name the missing part: the collection, its driver, or a module that the driver imports."""
     if f"{collection}.".startswith(f"{absent}."):
-        return f"the collection {collection_of(name)} is not found where this runs: install it beside composable.infra"
+        return f"the collection {collection_of(name)} is not found on this machine. Install it beside composable.infra"
     if f"{module}.".startswith(f"{absent}."):
         return f"there is no {_file(name)}"
     return f"{_file(name)} needs the Python module {absent}, which is not found where this runs"

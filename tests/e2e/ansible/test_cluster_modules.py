@@ -118,7 +118,7 @@ def test_condition(stage: Stage) -> None:
         before = stored_versions(stage)
         check, refused = run_tasks(stage, [{**task, **CHECK}, wrong])
         assert stored_versions(stage)["resourceclaims"] == before["resourceclaims"]
-        assert "condition: 'Done' is not allowed; allowed are FabricDeviceFailed" in refused["msg"]
+        assert "condition: 'Done' is not allowed. Allowed are FabricDeviceFailed" in refused["msg"]
         apply, = run_tasks(stage, [task])
         assert [check[key] for key in (*SAME, "devices")] == [apply[key] for key in (*SAME, "devices")]
         assert [d["conditions"] for d in apply["devices"]] == [{"FabricDeviceFailed": "True"}]

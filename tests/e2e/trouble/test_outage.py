@@ -73,7 +73,7 @@ def test_manager_dies_during_an_attach(stage: Stage, controller: front_doors.Pro
     stage.pod("orphan", A100)
     wait_for("an attach is under way", lambda: states(stage) == ["attaching", "free", "free"])
     stage.emulator.kill()
-    wait_for("it says so", lambda: said_since(controller, before, "AttachFailed", "it may have taken effect"))
+    wait_for("it says so", lambda: said_since(controller, before, "AttachFailed", "It may have taken effect"))
     stage.emulator.restart()
     await_served(stage, timeline, "orphan")
     assert states(stage) == ["attached", "free", "free"]

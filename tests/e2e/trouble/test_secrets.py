@@ -104,7 +104,7 @@ def test_password_changes_while_the_controller_runs(stage: Stage, old: dict[str,
     stage.pod("before", A100)
     await_served(stage, timeline, "before")
     change_password(stage, old["username"], NEW_PASSWORD)
-    controller.wait_for("check username, password", PATIENCE)
+    controller.wait_for("Check username, password", PATIENCE)
     stage.pod("locked", A100)
     controller.wait_for("AttachFailed", PATIENCE)
     (folder / "password").write_text(NEW_PASSWORD, encoding="utf-8")

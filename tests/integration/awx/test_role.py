@@ -179,7 +179,7 @@ def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
     ({"awx_template_changes": {"Composable atach": {"forks": 2}}}, "awx_template_changes: Composable atach is none of"),
     ({"awx_config": {"fabric": {"password": "of-the-config"}}}, "awx_config: fabric.password must not"),
     ({"awx_fabric_inputs": {"endpoint": "https://manager.example.com", "username": "gpu", "password": "of-the-config"}},
-     "awx_fabric_inputs: tenant: None is not allowed; it is required"),
+     "awx_fabric_inputs: tenant is not set. It is required"),
     ({"awx_team_rights": "all"}, "awx_team_rights")])
 def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str) -> None:
     refused = run(**variables)

@@ -49,8 +49,9 @@ def test_refused_login_is_told_without_the_secret(options: Options) -> None:
 def test_missing_credential_is_named(options: Options) -> None:
     fabric, secret = split(options)
     del secret["password"]
-    assert login(fabric, secret) == {"problem": "password: None is not allowed; it is required", "reached": True,
-                                     "said": ""}
+    assert login(fabric, secret) == {
+        "problem": "password is not set. It is required for manager fm with auth password_grant", "reached": True,
+        "said": ""}
 
 
 def test_manager_that_nobody_reaches(options: Options) -> None:

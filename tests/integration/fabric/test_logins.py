@@ -83,7 +83,7 @@ def test_our_own_certificate_opens_a_server_that_wants_one(scripted: Scripted, t
 def test_without_it_nothing_was_done_and_the_option_is_named(scripted: Scripted, tmp_path: Path, effect: bool) -> None:
     manager = scripted(lambda asked: Answer(body={}), client_ca=identity(tmp_path, "ours")[0])
     session = redfish(manager, auth="none", username=None, password=None)
-    with pytest.raises(Unavailable, match=r"it wants a client certificate .*: set client_cert_path"):
+    with pytest.raises(Unavailable, match=r"it requires a client certificate .*: set client_cert_path"):
         session.call(Request("POST" if effect else "GET", "/x", "change x", effect=effect))
     assert manager.asked == []
 
@@ -130,7 +130,7 @@ def test_cm_and_the_fm_behind_it_share_one_login_and_a_revoked_token_is_renewed(
 def test_cm_refuses_who_does_not_belong_there_and_nothing_happens(cm: Emulator, wrong: str) -> None:
     value = "00000000-0000-0000-0000-000000000001" if wrong in ("tenant", "cluster") else "wr0ng-and-secret"
     fabric = connect(FabricConfig.from_dict(cm.fabric_config("cm", **{wrong: value})))
-    with pytest.raises(Exception, match=r"check username, password|not found") as caught:
+    with pytest.raises(Exception, match=r"Check username, password|not found") as caught:
         fabric.attach(NODE_0, MODEL)
     assert isinstance(caught.value, Unauthorized) or wrong in ("tenant", "cluster")
     assert "wr0ng-and-secret" not in str(caught.value)

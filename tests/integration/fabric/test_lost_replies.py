@@ -131,14 +131,14 @@ def test_a_change_without_a_usable_reply_is_uncertain_and_sent_once(scripted: Sc
 
 def test_a_change_whose_reply_takes_too_long_is_uncertain(scripted: Scripted) -> None:
     manager = scripted(telling(lambda _unused: Answer(hold=True)))
-    with pytest.raises(Uncertain, match=r"no whole reply within 0.2 s; it may have taken effect"):
+    with pytest.raises(Uncertain, match=r"no complete reply within 0.2 s. It may have taken effect"):
         connected(manager, attach_timeout=0.2).attach("m", "A100")
     assert len(manager.calls) == 1
 
 
 def test_a_read_whose_reply_takes_too_long_is_unavailable_and_not_repeated(scripted: Scripted) -> None:
     manager = scripted(telling(lambda _unused: Answer(hold=True)))
-    with pytest.raises(Unavailable, match=r"no whole reply within 0.2 s$"):
+    with pytest.raises(Unavailable, match=r"no complete reply within 0.2 s$"):
         connected(manager, read_timeout=0.2).machine("m")
     assert len(manager.calls) == 1
 
@@ -152,7 +152,7 @@ def test_a_read_is_repeated(scripted: Scripted, answer: Answer) -> None:
 
 def test_repeating_has_an_end(scripted: Scripted) -> None:
     manager = scripted(telling(lambda _unused: Answer(drop=True)))
-    with pytest.raises(Unavailable, match="the connection broke before the whole reply was there"):
+    with pytest.raises(Unavailable, match="the connection broke before the reply was complete"):
         connected(manager).machine("m")
     assert len(manager.calls) == 3
 
@@ -189,7 +189,7 @@ def test_a_long_wait_is_left_to_the_caller(scripted: Scripted) -> None:
 def test_something_that_is_no_manager_is_unavailable_and_the_endpoint_doubted(
     scripted: Scripted, answer: Answer
 ) -> None:
-    with pytest.raises(Unavailable, match="check endpoint"):
+    with pytest.raises(Unavailable, match="Check endpoint"):
         connected(scripted(telling(lambda _unused: answer))).machine("m")
 
 

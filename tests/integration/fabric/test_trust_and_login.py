@@ -74,7 +74,7 @@ def test_the_certificates_name_will_do_as_well_as_its_address(client: Client, em
 
 def test_a_certificate_for_another_address_is_refused(scripted: Scripted) -> None:
     manager = scripted(login, host="127.0.0.2")
-    with pytest.raises(Unavailable, match=r"for another name.*use one of its names in endpoint"):
+    with pytest.raises(Unavailable, match=r"for another name.*Use one of its names in endpoint"):
         connect(FabricConfig.from_dict(manager.options())).machines()
     assert manager.asked == []
 
@@ -101,7 +101,7 @@ def test_a_wrong_credential_is_unauthorized_and_says_what_to_check(
     client: Client, emulator: Emulator, field: str, says: str
 ) -> None:
     fabric = client(**{field: "wr0ng-one"})
-    with pytest.raises(Unauthorized, match=f"{says}.*check username, password, client_id") as caught:
+    with pytest.raises(Unauthorized, match=f"{says}.*Check username, password, client_id") as caught:
         fabric.machines()
     assert (field in ("password", "client_secret")) == ("wr0ng-one" not in str(caught.value))
     assert manager_calls(emulator) == []
@@ -197,7 +197,7 @@ def test_a_token_that_is_refused_again_ends_the_call(scripted: Scripted) -> None
         (Answer(body={"token": "x"}), Unavailable, "holds no access_token"),
         (Answer(body=[]), Unavailable, "holds no access_token"),
         (Answer(body=b"<html>"), Unavailable, "holds no access_token"),
-        (Answer(status=404, body=b"<html>not here"), Unavailable, "check endpoint"),
+        (Answer(status=404, body=b"<html>not here"), Unavailable, "Check endpoint"),
         (Answer(status=500, body=b"oops"), Unavailable, "answered 500"),
         (Answer(status=400, body={"error": "invalid_grant", "error_description": "Account disabled"}),
          Unauthorized, "Account disabled"),

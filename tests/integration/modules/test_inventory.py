@@ -132,11 +132,11 @@ def test_unusable_source_is_named(emulator: Emulator, folder: Path, change: Json
 
 @pytest.mark.parametrize(("variable", "value", "said"), [
     ("COMPOSABLE_READ_TIMEOUT", "soon", "COMPOSABLE_READ_TIMEOUT: 'soon' is not allowed. It must be a number"),
-    ("COMPOSABLE_MANAGER", "xm", "COMPOSABLE_MANAGER: 'xm' is not allowed; allowed are fm, cm, nec, sunfish, redfish"),
+    ("COMPOSABLE_MANAGER", "xm", "COMPOSABLE_MANAGER: 'xm' is not allowed. Allowed are fm, cm, nec, sunfish, redfish"),
     ("COMPOSABLE_MACHINES", "node-0", "COMPOSABLE_MACHINES: 'node-0' is not allowed. It must be a mapping as JSON"),
     ("COMPOSABLE_DRIVER_OPTIONS", '{"rack": "r1"}',
-     "COMPOSABLE_DRIVER_OPTIONS: {'rack': 'r1'} is not allowed; manager fm with auth password_grant has no use for it"),
-    ("COMPOSABLE_TENANT", "x", "COMPOSABLE_TENANT: 'x' is not allowed; it must be a UUID")])
+     "COMPOSABLE_DRIVER_OPTIONS: {'rack': 'r1'} is not allowed. Manager fm with auth password_grant does not use it"),
+    ("COMPOSABLE_TENANT", "x", "COMPOSABLE_TENANT: 'x' is not allowed. It must be a UUID")])
 def test_a_wrong_variable_is_named(emulator: Emulator, folder: Path, variable: str, value: str, said: str) -> None:
     given = {name: text for name, text in emulator.fabric_config().items() if name not in ("manager", "tenant")}
     path = source(folder, "env.fabric.yml", plugin="composable.infra.fabric", **given)

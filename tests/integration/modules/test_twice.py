@@ -125,7 +125,7 @@ def test_bulk_form_tells_each_result_and_the_failures(emulator: Emulator, play: 
     found, _back = play([{"composable.infra.fabric_device": {**base, "attachments": items}}, back]).results
     assert (found["failed"], found["changed"]) == (True, True)
     assert [r["failed"] for r in found["results"]] == [False, True, True, False]
-    assert "attachments[1].machine: the CDI Manager knows no machine node-9; allowed are" in found["msg"]
+    assert "attachments[1].machine: the CDI Manager knows no machine node-9. Allowed are" in found["msg"]
     assert found["msg"].endswith("(2 of 4 attachments failed)")
     assert sorted(e["machine"] for e in changes(emulator, since) if e["method"] == "PATCH" and e["status"] == 200) == (
         sorted([NODE_0, NODE_1]))

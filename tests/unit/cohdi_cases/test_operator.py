@@ -138,7 +138,7 @@ def test_case_40_fm_warning_is_accepted_and_critical_or_3_refused(fm: Fm, op_sta
 def test_case_41_fm_reply_without_a_resource_is_an_error(fm: Fm) -> None:
     """Ours takes it for a lost reply: the device may be attached, and is then found on the machine."""
     manager, _session = fm(lambda _call: listing(entry("m1", 1)))
-    with pytest.raises(Uncertain, match="names no new device; it may have taken effect"):
+    with pytest.raises(Uncertain, match=r"names no new device\. It may have taken effect"):
         manager.attach("m1", "A100")
 
 
@@ -261,7 +261,7 @@ def test_case_50_api_rejects_what_upstreams_does(wrong: dict[str, t.Any]) -> Non
 
 @pytest.mark.parametrize(("changes", "said"), [
     ({"node_hands": "DEVICE_PLUGIN"}, "node_hands: 'DEVICE_PLUGIN' is not usable: must be one of agent, ssh, none"),
-    ({"fabric": {**FABRIC, "manager": "FTI_CDI"}}, "manager: 'FTI_CDI' is not allowed; allowed are "),
+    ({"fabric": {**FABRIC, "manager": "FTI_CDI"}}, "manager: 'FTI_CDI' is not allowed. Allowed are "),
 ])
 def test_case_51_bad_choice_in_the_configuration(changes: dict[str, t.Any], said: str) -> None:
     """Upstream starts and fails in every reconcile; ours does not start."""

@@ -102,7 +102,7 @@ def test_case_01_fresh_cached_token_is_reused(session: Session) -> None:
 @pytest.mark.parametrize(("status", "error"), [(401, "invalid_grant"), (404, "Realm does not exist")])
 def test_case_02_bad_credentials_or_realm_are_an_error_of_the_login(session: Session, status: int, error: str) -> None:
     made = session(identity(reply(status, {"error": error})), **FM)
-    with pytest.raises(Unauthorized, match=rf"client 'client', realm 'realm': {error}; check username"):
+    with pytest.raises(Unauthorized, match=rf"client 'client', realm 'realm': {error}. Check username"):
         made.call(LIST)
     (_method, path, _headers, form), = FakeClient.sent
     assert path == "/id_manager/realms/realm/protocol/openid-connect/token"
@@ -132,7 +132,7 @@ def test_case_05_invalid_authority_is_refused() -> None:
      r"answered 404: machine not found \[E020402\]"),
     ({"status": 400, "detail": {"code": "E020001", "message": '{"field": "mach_uuid"}', "data": {}}}, Refused,
      r"answered 400: field: mach_uuid \[E020001\]"),
-    ("out of order", Unavailable, "not the form that is expected: '\"out of order\"'"),
+    ("out of order", Unavailable, "not the expected format: '\"out of order\"'"),
 ], ids=["structured", "JSON in the message", "plain"])
 def test_case_06_error_shows_its_message_or_the_raw_body(
         session: Session, body: t.Any, error: type[Exception], said: str) -> None:

@@ -38,7 +38,8 @@ def test_none_counts_as_absent() -> None:
 
 @pytest.mark.parametrize("field", ["endpoint", "tenant", *CREDENTIALS])
 def test_what_is_required_is_named(field: str) -> None:
-    with pytest.raises(BadConfiguration, match=f"^{field}: None is not allowed; it is required$"):
+    said = rf"^{field} is not set\. It is required for manager fm with auth password_grant$"
+    with pytest.raises(BadConfiguration, match=said):
         FabricConfig.from_dict({key: value for key, value in GIVEN.items() if key != field})
 
 
@@ -55,7 +56,7 @@ def test_what_is_required_is_named(field: str) -> None:
         ("tenant", "tenant-1", "UUID"),
         ("tenant", 7, "text"),
         ("username", "", "text"),
-        ("username", "u" * 1000, "at most 999 bytes"),
+        ("username", "u" * 1000, "At most 999 bytes"),
         ("realm", "a\nb", "control characters"),
         ("ca_path", "", "text"),
         ("validate_certs", "no", "true or false"),
@@ -122,27 +123,27 @@ def test_each_manager_has_its_way_to_log_in(given: dict[str, t.Any], auth: str) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({**GIVEN, "manager": "xm"}, "manager: 'xm' is not allowed; allowed are fm, cm, nec, sunfish, redfish, or"),
-        ({**GIVEN, "manager": 7}, "manager: 7 is not allowed; allowed are fm, cm"),
-        ({**GIVEN, "auth": "basic"}, "auth: 'basic' is not allowed; allowed are password_grant for manager fm"),
-        ({**NEC, "auth": "session"}, "auth: 'session' is not allowed; allowed are none for manager nec"),
-        ({**CM, "cluster": None}, "cluster: None is not allowed; it is required"),
-        ({**CM, "cluster": "one"}, "cluster: 'one' is not allowed; it must be a UUID"),
-        ({**REDFISH, "username": None}, "username: None is not allowed; it is required"),
-        ({**REDFISH, "endpoint": "http://rf"}, "endpoint: 'http://rf' is not allowed; it must be an https URL"),
-        ({**NEC, "endpoint": "ftp://nec"}, "endpoint: 'ftp://nec' is not allowed; it must be an http or https URL"),
-        ({**NEC, "layout_endpoint": "nec"}, "layout_endpoint: 'nec' is not allowed; it must be an http or https URL"),
-        ({**GIVEN, "layout_endpoint": "https://x"}, "layout_endpoint: 'https://x' is not allowed; manager fm with"),
-        ({**NEC, "tenant": "t"}, "tenant: 't' is not allowed; manager nec with auth none has no use for it"),
-        ({**NEC, "password": "hidden"}, "password: '…' is not allowed; manager nec with auth none has no use for it"),
-        ({**REDFISH, "realm": "r"}, "realm: 'r' is not allowed; manager redfish with auth session has no use for it"),
+        ({**GIVEN, "manager": "xm"}, "manager: 'xm' is not allowed. Allowed are fm, cm, nec, sunfish, redfish, or"),
+        ({**GIVEN, "manager": 7}, "manager: 7 is not allowed. Allowed are fm, cm"),
+        ({**GIVEN, "auth": "basic"}, "auth: 'basic' is not allowed. Allowed are password_grant for manager fm"),
+        ({**NEC, "auth": "session"}, "auth: 'session' is not allowed. Allowed are none for manager nec"),
+        ({**CM, "cluster": None}, "cluster is not set. It is required"),
+        ({**CM, "cluster": "one"}, "cluster: 'one' is not allowed. It must be a UUID"),
+        ({**REDFISH, "username": None}, "username is not set. It is required"),
+        ({**REDFISH, "endpoint": "http://rf"}, "endpoint: 'http://rf' is not allowed. It must be an https URL"),
+        ({**NEC, "endpoint": "ftp://nec"}, "endpoint: 'ftp://nec' is not allowed. It must be an http or https URL"),
+        ({**NEC, "layout_endpoint": "nec"}, "layout_endpoint: 'nec' is not allowed. It must be an http or https URL"),
+        ({**GIVEN, "layout_endpoint": "https://x"}, "layout_endpoint: 'https://x' is not allowed. Manager fm with"),
+        ({**NEC, "tenant": "t"}, "tenant: 't' is not allowed. Manager nec with auth none does not use it"),
+        ({**NEC, "password": "hidden"}, "password: '…' is not allowed. Manager nec with auth none does not use it"),
+        ({**REDFISH, "realm": "r"}, "realm: 'r' is not allowed. Manager redfish with auth session does not use it"),
         (
             {**REDFISH, "manager": "sunfish", "auth": "basic", "endpoint": "http://sf"},
-            "auth: 'basic' is not allowed; a password is only sent over https",
+            "auth: 'basic' is not allowed. Passwords are sent over https only",
         ),
-        ({**NEC, "client_cert_path": "/c"}, "client_cert_path: '/c' is not allowed; it needs https"),
-        ({**GIVEN, "client_key_path": "/k"}, "client_key_path: '/k' is not allowed; give its client_cert_path too"),
-        ({**GIVEN, "requests_per_second": 0}, "requests_per_second: 0 is not allowed; it must be a number above 0"),
+        ({**NEC, "client_cert_path": "/c"}, "client_cert_path: '/c' is not allowed. It needs https"),
+        ({**GIVEN, "client_key_path": "/k"}, "client_key_path: '/k' is not allowed. Set client_cert_path too"),
+        ({**GIVEN, "requests_per_second": 0}, "requests_per_second: 0 is not allowed. It must be a number above 0"),
         ({**GIVEN, "requests_per_second": True}, "requests_per_second: True is not allowed"),
     ],
 )
@@ -170,7 +171,7 @@ def test_repr_hides_secrets() -> None:
 
 
 def test_one_authority_only() -> None:
-    with pytest.raises(BadConfiguration, match="either ca_path or ca_pem"):
+    with pytest.raises(BadConfiguration, match="Set ca_path or ca_pem, not both"):
         FabricConfig.from_dict({**GIVEN, "ca_path": "/ca", "ca_pem": "PEM"})
 
 

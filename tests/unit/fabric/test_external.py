@@ -116,23 +116,23 @@ def test_a_configuration_that_is_read_again_keeps_the_options(write: Write, tmp_
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({}, "driver_options.rack: None is not allowed; it is required"),
-    ({"rack": 7}, "driver_options.rack: 7 is not allowed; it must be a text"),
-    ({"rack": "r1", "lanes": 5}, "driver_options.lanes: 5 is not allowed; allowed are 4, 8, 16"),
-    ({"rack": "r1", "lanes": True}, "driver_options.lanes: True is not allowed; it must be a whole number"),
-    ({"rack": "r1", "gain": "loud"}, "driver_options.gain: 'loud' is not allowed; it must be a number"),
-    ({"rack": "r1", "quiet": 1}, "driver_options.quiet: 1 is not allowed; it must be true or false"),
-    ({"rack": "r1", "rak": 1}, "driver_options.rak: 1 is not allowed; allowed are gain, lanes, quiet, rack"),
-    (["rack"], "driver_options: ['rack'] is not allowed; it must be a mapping"),
+    ({}, "driver_options.rack is not set. It is required"),
+    ({"rack": 7}, "driver_options.rack: 7 is not allowed. It must be a text"),
+    ({"rack": "r1", "lanes": 5}, "driver_options.lanes: 5 is not allowed. Allowed are 4, 8, 16"),
+    ({"rack": "r1", "lanes": True}, "driver_options.lanes: True is not allowed. It must be a whole number"),
+    ({"rack": "r1", "gain": "loud"}, "driver_options.gain: 'loud' is not allowed. It must be a number"),
+    ({"rack": "r1", "quiet": 1}, "driver_options.quiet: 1 is not allowed. It must be true or false"),
+    ({"rack": "r1", "rak": 1}, "driver_options.rak: 1 is not allowed. Allowed are gain, lanes, quiet, rack"),
+    (["rack"], "driver_options: ['rack'] is not allowed. It must be a mapping"),
 ])
 def test_a_wrong_option_of_the_driver_is_named(write: Write, options: object, said: str) -> None:
     assert refusal(given(write(REGISTERED), driver_options=options)) == said
 
 
 @pytest.mark.parametrize(("more", "said"), [
-    ({"auth": "session"}, "auth: 'session' is not allowed; allowed are none, basic for manager NAME"),
-    ({"tenant": "t"}, "tenant: 't' is not allowed; manager NAME with auth none has no use for it: leave it out"),
-    ({"endpoint": "ftp://box"}, "endpoint: 'ftp://box' is not allowed; it must be an http or https URL"),
+    ({"auth": "session"}, "auth: 'session' is not allowed. Allowed are none, basic for manager NAME"),
+    ({"tenant": "t"}, "tenant: 't' is not allowed. Manager NAME with auth none does not use it. Leave it out"),
+    ({"endpoint": "ftp://box"}, "endpoint: 'ftp://box' is not allowed. It must be an http or https URL"),
 ])
 def test_options_of_the_connection_are_checked_as_its_entry_says(write: Write, more: dict[str, t.Any], said: str
                                                                  ) -> None:
@@ -142,7 +142,7 @@ def test_options_of_the_connection_are_checked_as_its_entry_says(write: Write, m
 
 def test_options_of_a_driver_are_refused_for_our_own_managers() -> None:
     assert refusal({"manager": "nec", "endpoint": "http://nec", "driver_options": {"rack": "r1"}}).startswith(
-        "driver_options: {'rack': 'r1'} is not allowed; manager nec with auth none has no use for it")
+        "driver_options: {'rack': 'r1'} is not allowed. Manager nec with auth none does not use it")
 
 
 @pytest.mark.parametrize(("source", "said"), [
@@ -152,40 +152,41 @@ def test_options_of_a_driver_are_refused_for_our_own_managers() -> None:
     ("1 / 0", "plugins/module_utils/fabric_manager/box.py of the collection COLLECTION cannot be loaded: "
               "ZeroDivisionError: division by zero"),
     (REGISTERED.replace("interface=1", "interface=2"),
-     "its driver is for interface 2, and this version of composable.infra has interface 1: install versions that fit "
-     "together"),
+     "its driver is for interface 2, and this version of composable.infra has interface 1: install compatible "
+     "versions"),
     (REGISTERED.replace("def resume", "def resumed").replace("def close", "def closed"),
      "its driver Driver lacks resume, close"),
     (REGISTERED.replace('"basic"', '"ldap"'), "plugins/module_utils/fabric_manager/box.py of the collection COLLECTION "
-     "cannot be loaded: ValueError: auth: 'ldap' is not allowed; allowed are password_grant, session, basic, none"),
+     "cannot be loaded: ValueError: auth: 'ldap' is not allowed. Allowed are password_grant, session, basic, none"),
 ])
 def test_a_driver_that_cannot_be_used_is_refused_in_one_sentence(write: Write, source: str, said: str) -> None:
     name = write(source)
     said = said.replace("COLLECTION", external.collection_of(name))
-    assert refusal(given(name)) == f"manager: {name!r} is not allowed; {said}"
+    assert refusal(given(name)) == f"manager: {name!r} is not allowed. {said[0].upper()}{said[1:]}"
 
 
 @pytest.mark.parametrize(("name", "said"), [
     ("nobody.at_all.box",
-     "the collection nobody.at_all is not found where this runs: install it beside composable.infra"),
+     "the collection nobody.at_all is not found on this machine. Install it beside composable.infra"),
     ("composable.absent.box",
-     "the collection composable.absent is not found where this runs: install it beside composable.infra"),
+     "the collection composable.absent is not found on this machine. Install it beside composable.infra"),
     ("composable.infra.box",
      "there is no plugins/module_utils/fabric_manager/box.py of the collection composable.infra"),
     ("two.parts", f"allowed are {external.ALLOWED}"), ("Acme.toy.box", f"allowed are {external.ALLOWED}"),
     (7, f"allowed are {external.ALLOWED}"),
 ])
 def test_a_driver_that_is_not_there_is_named(name: object, said: str) -> None:
-    assert refusal({"manager": name, "endpoint": "http://box"}) == f"manager: {name!r} is not allowed; {said}"
+    said = said[0].upper() + said[1:]
+    assert refusal({"manager": name, "endpoint": "http://box"}) == f"manager: {name!r} is not allowed. {said}"
 
 
 @pytest.mark.parametrize(("name", "entry", "said"), [
-    ("box", ManagerEntry(auth=("none",)), "name: 'box' is not allowed; it must be namespace.collection.name"),
-    ("a.b.c", ManagerEntry(auth=()), "auth: () is not allowed; name one or more of"),
-    ("a.b.c", ManagerEntry(auth=("none",), requires=("password",)), "requires: 'password' is not allowed; allowed"),
-    ("a.b.c", ManagerEntry(auth=("none",), takes=("rack",)), "takes: 'rack' is not allowed; allowed are tenant, "),
+    ("box", ManagerEntry(auth=("none",)), "name: 'box' is not allowed. It must be namespace.collection.name"),
+    ("a.b.c", ManagerEntry(auth=()), "auth: () is not allowed. Name one or more of"),
+    ("a.b.c", ManagerEntry(auth=("none",), requires=("password",)), "requires: 'password' is not allowed. Allowed"),
+    ("a.b.c", ManagerEntry(auth=("none",), takes=("rack",)), "takes: 'rack' is not allowed. Allowed are tenant, "),
     ("a.b.c", ManagerEntry(auth=("none",), options={"rack": DriverOption(type="list")}),
-     "options: type: 'list' is not allowed; allowed are str, int, float, bool"),
+     "options: type: 'list' is not allowed. Allowed are str, int, float, bool"),
 ])
 def test_what_cannot_be_registered_is_refused(name: str, entry: ManagerEntry, said: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:

@@ -29,7 +29,7 @@ def config(**more: object) -> FabricConfig:
 
 
 def test_an_unknown_manager_is_named_with_the_known_ones() -> None:
-    with pytest.raises(BadConfiguration, match=r"^manager: 'xm' is not allowed; allowed are fm"):
+    with pytest.raises(BadConfiguration, match=r"^manager: 'xm' is not allowed. Allowed are fm"):
         connect(config(manager="xm"))
 
 

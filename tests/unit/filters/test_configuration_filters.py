@@ -60,7 +60,7 @@ class TestChecked:
         monkeypatch.setitem(external._DRIVERS, "acme.checked.box", external.ExternalDriver(entry, connect, 1))
         config = altered(manager="acme.checked.box", tenant=None, driver_options={"rack": "r1"})
         assert checked_config(config) == config
-        with pytest.raises(AnsibleFilterError, match=r"username: None is not allowed; it is required"):
+        with pytest.raises(AnsibleFilterError, match=r"username is not set. It is required"):
             checked_config(altered(manager="acme.checked.box", tenant=None, driver_options={"rack": "r1"},
                                    credentials_dir=None))
 
@@ -223,15 +223,15 @@ INPUTS: Json = {"manager": "redfish", "endpoint": "https://manager.example.com",
 
 @pytest.mark.parametrize(("changes", "connection", "words"), [
     ({}, {}, ""),
-    ({"password": ""}, {}, "password: None is not allowed; it is required"),
+    ({"password": ""}, {}, "password is not set. It is required"),
     ({"username": ""}, {"username": "of-the-config"}, ""),
-    ({"manager": "fn"}, {}, "manager: 'fn' is not allowed; allowed are fm"),
-    ({"manager": "fm"}, {}, "tenant: None is not allowed; it is required"),
-    ({"validate_certs": "nein"}, {}, "validate_certs: 'nein' is not allowed; allowed are true, false"),
-    ({"read_timeout": "soon"}, {}, "read_timeout: 'soon' is not allowed; it must be a number"),
+    ({"manager": "fn"}, {}, "manager: 'fn' is not allowed. Allowed are fm"),
+    ({"manager": "fm"}, {}, "tenant is not set. It is required"),
+    ({"validate_certs": "nein"}, {}, "validate_certs: 'nein' is not allowed. Allowed are true, false"),
+    ({"read_timeout": "soon"}, {}, "read_timeout: 'soon' is not allowed. It must be a number"),
     ({"machines": '{"node-0": "/redfish/v1/Fabrics/CXL/Endpoints/H1"}'}, {}, ""),
-    ({"machines": "node-0"}, {}, "machines: 'node-0' is not allowed; it must be a mapping as JSON, such as "),
-    ({"driver_options": '{"rack": "r1"}'}, {}, "driver_options: {'rack': 'r1'} is not allowed; manager redfish with "),
+    ({"machines": "node-0"}, {}, "machines: 'node-0' is not allowed. It must be a mapping as JSON, such as "),
+    ({"driver_options": '{"rack": "r1"}'}, {}, "driver_options: {'rack': 'r1'} is not allowed. Manager redfish with "),
     ({"pasword": "x"}, {}, "pasword: is not an input of the credential type CDI Manager"),
     ({"client_key": "-----BEGIN KEY-----"}, {}, "client_key: give client_certificate too")])
 def test_inputs_of_a_credential(changes: Json, connection: Json, words: str) -> None:

@@ -170,10 +170,10 @@ def test_waiting_in_vain_says_how_far_it_came(run_module: RunModule, api: FakeAp
 
 @pytest.mark.parametrize(("args", "said"), [
     ({"model": None}, "state is present but all of the following are missing: model"),
-    ({"size": -1}, "size: -1 is not allowed; it must be 0 or more"),
-    ({"allocation_policy": "differentnode"}, "allocation_policy: 'differentnode' is not allowed; with node only"),
-    ({"labels": {"cost-centre": 7}}, "labels.cost-centre: 7 is not allowed; it must be a string in quotes, or null"),
-    ({"annotations": {"a": True}}, "annotations.a: True is not allowed; it must be a string in quotes"),
+    ({"size": -1}, "size: -1 is not allowed. It must be 0 or more"),
+    ({"allocation_policy": "differentnode"}, "allocation_policy: 'differentnode' is not allowed. With node only"),
+    ({"labels": {"cost-centre": 7}}, "labels.cost-centre: 7 is not allowed. It must be a string in quotes, or null"),
+    ({"annotations": {"a": True}}, "annotations.a: True is not allowed. It must be a string in quotes"),
     ({"kind": "tape"}, "value of kind must be one of: gpu, cxlmemory, got: tape"),
 ])
 def test_bad_requests(run_module: RunModule, api: FakeApi, args: dict[str, t.Any], said: str) -> None:
@@ -239,8 +239,8 @@ def test_one_device_only_and_other_status(run_module: RunModule, api: FakeApi, c
 
 
 @pytest.mark.parametrize(("args", "said"), [
-    ({"condition": "Ready"}, "condition: 'Ready' is not allowed; allowed are FabricDeviceFailed, FabricDeviceReady"),
-    ({"devices": ["gpu-0"]}, "devices: 'gpu-0' is not allowed; allowed are a100-0, a100-1"),
+    ({"condition": "Ready"}, "condition: 'Ready' is not allowed. Allowed are FabricDeviceFailed, FabricDeviceReady"),
+    ({"devices": ["gpu-0"]}, "devices: 'gpu-0' is not allowed. Allowed are a100-0, a100-1"),
     ({"status": "Maybe"}, "value of status must be one of: True, False, Unknown, got: Maybe"),
     ({"name": "nobody"}, 'resourceclaims "nobody" not found'),
 ])
@@ -254,4 +254,4 @@ def test_bad_conditions(run_module: RunModule, api: FakeApi, claim: dict[str, t.
 
 def test_claim_that_waits_for_nothing(run_module: RunModule, api: FakeApi) -> None:
     claim = api.put(CLAIMS, objects.claim("train", objects.local_result()))
-    assert "allowed are none, no allocated device waits for a condition" in condition(run_module, claim)["msg"]
+    assert "Allowed are none, no allocated device waits for a condition" in condition(run_module, claim)["msg"]

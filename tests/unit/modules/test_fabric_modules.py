@@ -44,7 +44,7 @@ def test_info_of_one_machine(run_module: RunModule, fabric: FakeFabric) -> None:
 def test_info_of_a_machine_that_is_not_there(run_module: RunModule, fabric: FakeFabric) -> None:
     found = run_module(fabric_info, **OPTIONS, machine="elsewhere")
     assert (found["failed"], found["error"]) == (True, "Missing")
-    assert found["msg"] == "machine: the CDI Manager knows no machine elsewhere; allowed are node-0 (machine-0)"
+    assert found["msg"] == "machine: the CDI Manager knows no machine elsewhere. Allowed are node-0 (machine-0)"
 
 
 @pytest.mark.parametrize("error", [Unavailable("the CDI Manager does not answer"), Unauthorized("wrong password")])
@@ -56,8 +56,8 @@ def test_error_of_the_manager_is_one_sentence(run_module: RunModule, fabric: Fak
 
 @pytest.mark.parametrize(("change", "said"), [
     ({"endpoint": "http://x"}, "endpoint: 'http://x' is not allowed"), ({"tenant": "x"}, "tenant: 'x' is not allowed"),
-    ({"username": None}, "username: None is not allowed; it is required"),
-    ({"manager": "xm"}, "manager: 'xm' is not allowed; allowed are fm, cm, nec, sunfish, redfish, or namespace."),
+    ({"username": None}, "username is not set. It is required"),
+    ({"manager": "xm"}, "manager: 'xm' is not allowed. Allowed are fm, cm, nec, sunfish, redfish, or namespace."),
 ])
 def test_bad_option_is_named(run_module: RunModule, change: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_info, **{**OPTIONS, **change})
@@ -124,10 +124,10 @@ def test_detach_in_check_mode(run_module: RunModule, fabric: FakeFabric) -> None
 
 
 @pytest.mark.parametrize(("args", "said"), [
-    ({}, "model: None is not allowed; state attached needs a model, or a handle"),
-    ({"state": "detached"}, "device: None is not allowed; state detached needs the uid of a device"),
-    ({"model": A100, "count": 0}, "count: 0 is not allowed; it must be 1 or more"),
-    ({"model": A100, "count": -3}, "count: -3 is not allowed; it must be 1 or more"),
+    ({}, "model is not set. State attached needs a model, or a handle"),
+    ({"state": "detached"}, "device is not set. State detached needs the uid of a device"),
+    ({"model": A100, "count": 0}, "count: 0 is not allowed. It must be 1 or more"),
+    ({"model": A100, "count": -3}, "count: -3 is not allowed. It must be 1 or more"),
     ({"model": A100, "state": "gone"}, "value of state must be one of: attached, detached, got: gone"),
 ])
 def test_bad_arguments(run_module: RunModule, fabric: FakeFabric, args: dict[str, t.Any], said: str) -> None:

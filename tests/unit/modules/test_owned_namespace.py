@@ -222,5 +222,5 @@ def hold(api: FakeApi) -> None:
 @pytest.mark.parametrize("item", [{"name": "x"}, {"kind": "Secret"}, {"kind": "Secret", "metadata": {}}])
 def test_an_object_needs_kind_and_name(run_module: RunModule, api: FakeApi, item: Json) -> None:
     found = absent(run_module, own_objects=[item])
-    assert "each needs a kind, and a name or metadata.name" in found["msg"]
+    assert "Each needs a kind, and a name or metadata.name" in found["msg"]
     assert api.writes() == []

@@ -51,14 +51,14 @@ def test_empty_list_changes_nothing(run_module: RunModule, fake: FakeManager) ->
 @pytest.mark.parametrize(("args", "said"), [
     ({}, "one of the following is required: machine, attachments"),
     ({"machine": "node-0", "attachments": []}, "parameters are mutually exclusive: attachments|machine"),
-    ({"attachments": [{"machine": "node-0"}]}, "attachments[0].model: None is not allowed; state attached"),
+    ({"attachments": [{"machine": "node-0"}]}, "attachments[0].model is not set. State attached"),
     ({"attachments": [{"machine": "node-0", "model": A}, {"machine": "node-0", "state": "detached"}]},
-     "attachments[1].device: None is not allowed; state detached needs the uid of a device"),
+     "attachments[1].device is not set. State detached needs the uid of a device"),
     ({"attachments": [{"machine": "node-0", "model": A, "count": 0}]}, "attachments[0].count: 0 is not allowed"),
     ({"attachments": [{"model": A}]}, "missing required arguments: machine found in attachments"),
     ({"attachments": [{"machine": "node-0", "modell": A}]}, "attachments.modell"),
-    ({"machine": "node-9", "model": A}, "machine: the CDI Manager knows no machine node-9; allowed are node-0"),
-    ({"machine": "node-0", "model": A, "device": "x"}, "device: 'x' is not allowed; only state detached takes it"),
+    ({"machine": "node-9", "model": A}, "machine: the CDI Manager knows no machine node-9. Allowed are node-0"),
+    ({"machine": "node-0", "model": A, "device": "x"}, "device: 'x' is not allowed. Only state detached takes it"),
 ])
 def test_bad_arguments(run_module: RunModule, fake: FakeManager, args: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_device, **OPTIONS, **args)
@@ -111,9 +111,9 @@ def test_layout_of_today_brings_back_today(run_module: RunModule, fake: FakeMana
 
 @pytest.mark.parametrize(("args", "said"), [
     ({}, "missing required arguments: layout"), ({"layout": {"node-0": {A: -1}}}, "layout.node-0.A100 40G: -1 is not"),
-    ({"layout": {"node-7": {}}}, "layout: the CDI Manager knows no machine node-7; allowed are"),
+    ({"layout": {"node-7": {}}}, "layout: the CDI Manager knows no machine node-7. Allowed are"),
     ({"layout": {}, "unlisted": "drop"}, "value of unlisted must be one of: keep, empty, got: drop"),
-    ({"layout": {}, "attach_seconds": -4}, "attach_seconds: -4.0 is not allowed; it must be a number"),
+    ({"layout": {}, "attach_seconds": -4}, "attach_seconds: -4.0 is not allowed. It must be a number"),
     ({"layout": {}, "detach_seconds": "nan"}, "detach_seconds: nan is not allowed"),
 ])
 def test_bad_layouts(run_module: RunModule, fake: FakeManager, args: dict[str, t.Any], said: str) -> None:
@@ -135,10 +135,10 @@ def test_info_parts_filters_and_query(run_module: RunModule, fake: FakeManager) 
 
 @pytest.mark.parametrize(("args", "said"), [
     ({"gather": ["all"]}, "value of gather must be one or more of: machines, devices, free, links"),
-    ({"filters": {"colour": ["red"]}}, "filters.colour"), ({"query": "a["}, "query: 'a[' is not allowed; it must be"),
-    ({"query": "machines[?contains(name, `1`)]"}, "a function in it cannot use its arguments: 'in <string>"),
+    ({"filters": {"colour": ["red"]}}, "filters.colour"), ({"query": "a["}, "query: 'a[' is not allowed. It must be"),
+    ({"query": "machines[?contains(name, `1`)]"}, "A function in it cannot use its arguments: 'in <string>"),
     ({"filters": {"health": ["Fine"]}}, "value of health must be one or more of: OK, Warning, Critical, Unknown"),
-    ({"machine": "node-9"}, "machine: the CDI Manager knows no machine node-9; allowed are node-0 (uid-node-0)"),
+    ({"machine": "node-9"}, "machine: the CDI Manager knows no machine node-9. Allowed are node-0 (uid-node-0)"),
 ])
 def test_bad_questions(run_module: RunModule, fake: FakeManager, args: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_info, **OPTIONS, **args)

@@ -27,10 +27,10 @@ CASES = [
      "COMPOSABLE_AUTH: 'ldap' is not allowed. Allowed are password_grant, session, basic, none"),
 ]
 LATER = [
-    ("COMPOSABLE_MANAGER", "fmm", "COMPOSABLE_MANAGER: 'fmm' is not allowed; allowed are fm, cm, nec, sunfish"),
-    ("COMPOSABLE_TENANT", "x", "COMPOSABLE_TENANT: 'x' is not allowed; "),
-    ("COMPOSABLE_READ_TIMEOUT", "-1", "COMPOSABLE_READ_TIMEOUT: -1.0 is not allowed; "),
-    ("COMPOSABLE_ENDPOINT", "ftp://a.example", "COMPOSABLE_ENDPOINT: 'ftp://a.example' is not allowed; "),
+    ("COMPOSABLE_MANAGER", "fmm", "COMPOSABLE_MANAGER: 'fmm' is not allowed. Allowed are fm, cm, nec, sunfish"),
+    ("COMPOSABLE_TENANT", "x", "COMPOSABLE_TENANT: 'x' is not allowed. "),
+    ("COMPOSABLE_READ_TIMEOUT", "-1", "COMPOSABLE_READ_TIMEOUT: -1.0 is not allowed. "),
+    ("COMPOSABLE_ENDPOINT", "ftp://a.example", "COMPOSABLE_ENDPOINT: 'ftp://a.example' is not allowed. "),
 ]
 WHERE = {"endpoint": "https://127.0.0.1:1", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
          "password": "s3cret", "realm": "r", "client_id": "c", "client_secret": "0ther"}

@@ -76,7 +76,7 @@ def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ({"fabric": {**FABRIC, "tenant": "x"}}, "tenant: 'x' is not allowed"),
     ({"fabric": {**FABRIC, "password": 5}}, "password: '…' is not allowed"),
     ({"fabric": {**FABRIC, "port": 5}}, "port: "),
-    ({"fabric": {k: v for k, v in FABRIC.items() if k != "realm"}}, "realm: None is not allowed; it is required"),
+    ({"fabric": {k: v for k, v in FABRIC.items() if k != "realm"}}, "realm is not set. It is required"),
 ])
 def test_bad_field_is_named(changes: dict[str, t.Any], said: str) -> None:
     assert refused(document() | changes | ({"device_info": None} if "device_info" in changes

@@ -137,9 +137,9 @@ def test_an_empty_list_is_null(emulator: Emulator) -> None:
 
 
 @pytest.mark.parametrize(("model", "kind", "said"), [
-    ("A100", "memory", "model: 'A100' is not allowed; name the size of a memory region, such as 64GiB"),
-    ("4096MiB", "memory", "model: '4096MiB' is not allowed; write 4GiB"),
-    ("4GiB", "gpu", "kind: 'gpu' is not allowed; cfm-service attaches memory"),
+    ("A100", "memory", "model: 'A100' is not allowed. Name the size of a memory region, such as 64GiB"),
+    ("4096MiB", "memory", "model: '4096MiB' is not allowed. Write 4GiB"),
+    ("4GiB", "gpu", "kind: 'gpu' is not allowed. cfm-service attaches memory"),
     ("3GiB", "memory", f"cannot attach a 3GiB to host {NODE}: with qos 4, sizes are multiples of 4096 MiB on blade "
                        "cma-1/blade-1"),
 ])
@@ -152,7 +152,7 @@ def test_bad_input_is_one_sentence(emulator: Emulator, model: str, kind: str, sa
 
 def test_a_bad_option_is_one_sentence(emulator: Emulator) -> None:
     """It names the option, its value, and what is allowed."""
-    with pytest.raises(BadConfiguration, match=r"driver_options\.qos: 3 is not allowed; allowed are 1, 2, 4, 8"):
+    with pytest.raises(BadConfiguration, match=r"driver_options\.qos: 3 is not allowed. Allowed are 1, 2, 4, 8"):
         FabricConfig.from_dict(emulator.fabric_config(driver_options={"qos": 3}))
 
 
@@ -240,7 +240,7 @@ def test_a_region_of_another_size_is_named(emulator: Emulator) -> None:
         assert fabric.free(NODE, "4GiB") == 15
         blocks = t.cast(t.Any, fabric)._blocks
         blocks.update({path: replace(block, capacity=512) for path, block in blocks.items()})
-        with pytest.raises(Refused, match="with 4096 MiB in place of 2048 MiB; it must be returned") as refused:
+        with pytest.raises(Refused, match=r"with 4096 MiB in place of 2048 MiB\. Return it") as refused:
             fabric.attach(NODE, "2GiB", kind="memory")
         assert refused.value.device is not None
         assert fabric.detach(NODE, refused.value.device.uid).done

@@ -248,7 +248,7 @@ def test_a_change_that_was_accepted_is_found_by_its_handle(emulator: Emulator, c
     assert not heard or found == came
     first.detach("node-0", came[0].uid)
     if heard:
-        with pytest.raises(Missing, match="somebody has moved it since"):
+        with pytest.raises(Missing, match="another client has moved it since"):
             client().resume(tuple(heard))
 
 

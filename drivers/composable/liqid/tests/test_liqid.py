@@ -68,18 +68,18 @@ def test_a_device_has_what_the_director_tells(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"driver_options": {}}, "driver_options.group: None is not allowed; it is required"),
-    ({"driver_options": {"group": ""}}, "driver_options.group: '' is not allowed; it must be the name of a group"),
+    ({"driver_options": {}}, "driver_options.group is not set. It is required"),
+    ({"driver_options": {"group": ""}}, "driver_options.group: '' is not allowed. It must be the name of a group"),
     ({"driver_options": {"group": "elsewhere"}},
      "driver_options.group: the Liqid Director has no group 'elsewhere'; it has composable, others"),
     ({"driver_options": {"group": "composable", "cancel_edits_after": 3}},
-     "driver_options.cancel_edits_after: 3.0 is not allowed; it must be a number of seconds below attach_timeout (2), "
+     "driver_options.cancel_edits_after: 3.0 is not allowed. It must be a number of seconds below attach_timeout (2), "
      "or 0"),
     ({"driver_options": {"pool": "x"}},
-     "driver_options.pool: 'x' is not allowed; allowed are cancel_edits_after, group"),
-    ({"auth": "session"}, f"auth: 'session' is not allowed; allowed are basic, none for manager {NAME}"),
+     "driver_options.pool: 'x' is not allowed. Allowed are cancel_edits_after, group"),
+    ({"auth": "session"}, f"auth: 'session' is not allowed. Allowed are basic, none for manager {NAME}"),
     ({"tenant": "7e63fd31-0a5c-4d1b-9a52-c0de00000001"},
-     "tenant: '7e63fd31-0a5c-4d1b-9a52-c0de00000001' is not allowed; manager composable.liqid.liqid with auth basic "
+     "tenant: '7e63fd31-0a5c-4d1b-9a52-c0de00000001' is not allowed. Manager composable.liqid.liqid with auth basic "
      "has no use for it: leave it out"),
 ])
 def test_bad_input_is_one_sentence(client: Client, options: dict[str, t.Any], said: str) -> None:
@@ -95,7 +95,7 @@ def test_a_wrong_password_is_refused(client: Client) -> None:
 
 
 def test_an_unknown_kind_is_refused(client: Client) -> None:
-    with pytest.raises(FabricError, match="kind 'storage' is not allowed; allowed are gpu, memory, fpga"):
+    with pytest.raises(FabricError, match=r"kind 'storage' is not allowed\. Allowed are gpu, memory, fpga"):
         client().attach("node-0", "A100", kind="storage")
 
 

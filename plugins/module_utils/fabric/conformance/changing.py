@@ -61,14 +61,14 @@ def detaching_twice_is_done(subject: Subject) -> str:
     (device,) = gain(subject, subject.wanted, 1).devices
     give_back(subject, [device])
     task = patiently(subject, lambda: subject.fabric.detach(subject.on, device.uid))
-    must(task.done, "the second detach is not done")
+    must(task.done, "the second detach did not end")
     return ""
 
 
 def detaching_an_unknown_device_is_done(subject: Subject) -> str:
     """Detaching a device that does not exist gives no error."""
     task = patiently(subject, lambda: subject.fabric.detach(subject.on, str(uuid.uuid4())))
-    must(task.done, "the detach is not done")
+    must(task.done, "the detach did not end")
     return ""
 
 
@@ -86,8 +86,8 @@ def parallel_attaches_get_different_devices(subject: Subject) -> str:
     with ThreadPoolExecutor(subject.at_most) as pool:
         told = list(pool.map(lambda _number: _attach_once(subject), range(subject.at_most)))
     named = [d.uid for each in told for d in each.devices]
-    must(len(set(named)) == len(named), f"a device was given to two askers: {sorted(named)}")
-    must(not set(named) & set(before), f"a device that was there before was given: {sorted(named)}")
+    must(len(set(named)) == len(named), f"two requests received the same device: {sorted(named)}")
+    must(not set(named) & set(before), f"a request received a device that was attached before: {sorted(named)}")
     came = adopt(subject, subject.wanted, before, count=_may_come(told))
     missing = subject.at_most - len(came)
     if missing > 0:
@@ -182,7 +182,7 @@ def an_exhausted_model_is_refused(subject: Subject) -> str:
         raise Skipped(f"{count} of {model} are free, which is not from 1 to at_most ({subject.at_most})")
     gained = gain(subject, model, count)
     error = refused_attach(subject, model)
-    must(isinstance(error, Refused) and error.exhausted, f"one more was answered with {error!r}")
+    must(isinstance(error, Refused) and error.exhausted, f"a request for one more was answered with {error!r}")
     give_back(subject, gained.devices[:1])
     again = gain(subject, model, 1)
     give_back(subject, [*gained.devices[1:], *again.devices])

@@ -86,7 +86,7 @@ def _outcome(subject: Subject, check: Check) -> tuple[str, str]:
     if check.changes and not subject.changes:
         return SKIPPED, "nothing may be changed"
     if check.changes and (subject.machine is None or subject.model is None):
-        return SKIPPED, "machine and model are not given"
+        return SKIPPED, "the options machine and model are not set"
     try:
         return PASSED, _alone(subject, check)
     except Skipped as reason:

@@ -117,7 +117,7 @@ def free_devices_are_counted(subject: Subject) -> str:
 def counted(subject: Subject) -> None:
     """Raise Unsupported if the manager does not count free devices. Call it after a request."""
     if not subject.fabric.capabilities.counts_free:
-        raise Unsupported("it does not say how many are free")
+        raise Unsupported("the CDI Manager does not report the number of free devices")
 
 
 def an_unknown_model_has_no_free_devices(subject: Subject) -> str:
@@ -132,16 +132,16 @@ def names_are_complete(subject: Subject) -> str:
     """Names arrive unchanged, with all their characters."""
     names = [m.name for m in _machines(subject)] + [d.name or "" for d in _devices(subject)]
     torn = [name for name in names if "\ufffd" in name or "Ã" in name]
-    must(not torn, f"torn names: {torn}")
+    must(not torn, f"wrongly decoded names: {torn}")
     absent = [name for name in subject.names if name not in names]
-    must(not absent, f"names that are not shown: {absent}")
+    must(not absent, f"missing names: {absent}")
     return ""
 
 
 def nothing_is_left_out(subject: Subject) -> str:
     """All devices are shown, also when the manager splits the list into pages."""
     if not subject.devices:
-        raise Skipped("devices is not given")
+        raise Skipped("the option devices is not set")
     found = _devices(subject)
     free = 0
     if not subject.fabric.capabilities.lists_free:
@@ -156,7 +156,7 @@ def many_readers_see_the_same(subject: Subject) -> str:
     with ThreadPoolExecutor(READERS) as pool:
         seen = list(pool.map(lambda _number: _machines(subject), range(READERS)))
     different = {frozenset(machine.uid for machine in machines) for machines in seen}
-    must(len(different) == 1, "readers at once saw different machines")
+    must(len(different) == 1, "readers at the same time got different machines")
     return ""
 
 

@@ -85,8 +85,8 @@ def _refuse_detach(spec: AttachmentSpec) -> None:
     if spec.device and spec.model:
         raise BadConfiguration(f"{spec.where}model", spec.model, "state detached takes either a device or a model")
     if spec.count is not None or spec.exact:
-        raise BadConfiguration(f"{spec.where}count", spec.count, "state detached leaves no device of the model; to "
-                                                                 "keep some, use state attached with exact")
+        raise BadConfiguration(f"{spec.where}count", spec.count, "state detached leaves no device of the model. "
+                                                                 "To keep some, use state attached with exact")
 
 
 def _refuse_attach(spec: AttachmentSpec) -> None:
@@ -111,7 +111,7 @@ def refuse_doubles(planned: Iterable[AttachmentResult]) -> None:
     leaving = Counter(device.uid for one in planned for device in one.devices)
     for uid, times in leaving.items():
         if times > 1:
-            raise BadConfiguration("attachments", uid, "it would leave by its uid and by its model; name it once")
+            raise BadConfiguration("attachments", uid, "its uid and its model both detach it. Name it once")
 
 
 def counts(

@@ -96,7 +96,7 @@ class AttachmentPlan:
             if spec.state == "detached":
                 return self._leaving(spec, machine) if spec.device else self._without_model(spec, machine)
             if not spec.handle and spec.kind not in self.fabric.capabilities.kinds:
-                raise Refused(f"{spec.where}kind: the CDI Manager attaches no {spec.kind}; allowed are "
+                raise Refused(f"{spec.where}kind: the CDI Manager attaches no {spec.kind}. Allowed are "
                               f"{', '.join(self.fabric.capabilities.kinds)}")
         except FabricError as error:
             return AttachmentResult(spec, error=error)
@@ -115,7 +115,7 @@ class AttachmentPlan:
             have = len(of_model(machine, found.model))
             return AttachmentResult(spec, machine, found.model, have, have - 1, (found,))
         if self.fabric.capabilities.lists_free and spec.device not in {d.uid for d in self.fabric.devices()}:
-            raise Missing(f"{spec.where}device: the CDI Manager knows no device {spec.device}; allowed are the uids "
+            raise Missing(f"{spec.where}device: the CDI Manager knows no device {spec.device}. Allowed are the uids "
                           "that fabric_info returns")
         return AttachmentResult(spec, machine)
 

@@ -137,8 +137,8 @@ def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: i
     if twice := [d.uid for d in new if d.shared and d.uid not in there]:
         for uid in twice:
             fabric.detach(machine_uid, uid)
-        raise Refused(f"device {', '.join(twice)} came to machine {machine_uid}, but another machine has it too. It "
-                      "was given back")
+        raise Refused(f"device {', '.join(twice)} was attached to machine {machine_uid}, but another machine has it "
+                      "too. It was detached again")
     return new
 
 

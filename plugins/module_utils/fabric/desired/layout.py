@@ -106,7 +106,7 @@ def _targets(
             found = by_name[name][0]
         found = found or lookup.pick(machines, name, "layout")
         if found.uid in named:
-            raise BadConfiguration("layout", name, f"machine {found.uid} is named twice; name it once")
+            raise BadConfiguration("layout", name, f"machine {found.uid} is named twice. Name it once")
         named[found.uid] = models
     return [(machine, named.get(machine.uid, {})) for machine in sorted(machines, key=lambda m: (m.name, m.uid))
             if machine.uid in named or empty_others]

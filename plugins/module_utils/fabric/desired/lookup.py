@@ -31,11 +31,11 @@ def pick(machines: Sequence[Machine], wanted: str, option: str = "machine") -> M
             return machine
     found = [m for m in machines if m.name == wanted]
     if len(found) > 1:
-        raise BadConfiguration(option, wanted, f"{len(found)} machines have this name; give the uid of one: "
+        raise BadConfiguration(option, wanted, f"{len(found)} machines have this name. Give the uid of one: "
                                                f"{several(m.uid for m in found)}")
     if not found:
         known = several(f"{m.name} ({m.uid})" if m.name != m.uid else m.uid for m in machines)
-        raise Missing(f"{option}: the CDI Manager knows no machine {wanted}; allowed are {known}")
+        raise Missing(f"{option}: the CDI Manager knows no machine {wanted}. Allowed are {known}")
     return found[0]
 
 
@@ -64,5 +64,5 @@ def not_enough(fabric: FabricManager, model: str, error: Refused, option: str = 
         return error
     close = [m for m in known if model.casefold() in m.casefold()]
     if len(close) > 1:
-        return BadConfiguration(option, model, f"it may mean {several(close)}; give the whole name")
+        return BadConfiguration(option, model, f"it may mean {several(close)}. Give the whole name")
     return BadConfiguration(option, model, f"allowed are {several(close or known)}")

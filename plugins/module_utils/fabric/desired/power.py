@@ -43,7 +43,7 @@ class PowerPlan:
 def manager_of(fabric: FabricManager, name: str) -> PowerManager:
     """Return the fabric as a PowerManager. Raise Refused if the manager ``name`` is none."""
     if not (fabric.capabilities.powers and isinstance(fabric, PowerManager)):
-        raise Refused(f"manager: {name} switches no machines on or off; ask a manager that does (redfish, sunfish), "
+        raise Refused(f"manager: {name} cannot switch machines on or off. Use a manager that does (redfish, sunfish), "
                       "for example the machine's own BMC with manager=redfish")
     return fabric
 
@@ -61,7 +61,7 @@ def plan(fabric: FabricManager, power: PowerManager, machine: str, state: str, f
         state = ON
     ways = _ways(before, state, force)
     if not ways:
-        raise Refused(f"state: machine {before.name} cannot be {state} {'by force' if force else 'gracefully'}; it "
+        raise Refused(f"state: machine {before.name} cannot be {state} {'by force' if force else 'gracefully'}. It "
                       f"offers {', '.join(before.reset_types) or 'no reset at all'}{_hint(before, state, force)}")
     return PowerPlan(before, ways)
 
@@ -79,7 +79,7 @@ def _ways(before: MachinePower, state: str, force: bool) -> tuple[tuple[str, str
 
 
 def _hint(before: MachinePower, state: str, force: bool) -> str:
-    return "; with force it can" if not force and _ways(before, state, True) else ""
+    return ". With force it can" if not force and _ways(before, state, True) else ""
 
 
 def carry_out(power: PowerManager, found: PowerPlan, seconds: float, wait: bool) -> MachinePower:
@@ -124,8 +124,8 @@ def _await(power: PowerManager, before: MachinePower, step: tuple[str, str], pat
             if doubt is not None:
                 raise doubt
             shown = (now.state or "of no known power") if now else "not readable"
-            raise Uncertain(f"state: machine {before.name} is {shown} {seconds:g} s after it was asked for "
-                            f"{reset_type}; its system may ignore that, then use force")
+            raise Uncertain(f"state: machine {before.name} is {shown} {seconds:g} s after the request for "
+                            f"{reset_type}. Its system may have ignored the request. If so, use force")
         patience.pause()
 
 

@@ -156,7 +156,7 @@ class RedfishSession:
             raise _refused(self._endpoint, config, reply, self._words(reply), _SESSION)
         text = reply.headers.get("x-auth-token")
         if not text:
-            raise Unavailable(f"cannot {_SESSION}: its reply holds no X-Auth-Token; check endpoint")
+            raise Unavailable(f"cannot {_SESSION}: its reply holds no X-Auth-Token. Check endpoint")
         self._endpoint.redact.learn_token(text)
         self._location = _session_path(self._endpoint.address, reply)
         return everlasting(text)
@@ -186,7 +186,7 @@ def _access_token(reply: Response) -> str:
     except (ValueError, KeyError, TypeError):
         text = None
     if not isinstance(text, str):
-        raise Unavailable(f"cannot {_IDENTITY}: its reply holds no access_token; check endpoint")
+        raise Unavailable(f"cannot {_IDENTITY}: its reply holds no access_token. Check endpoint")
     return text
 
 
@@ -198,7 +198,7 @@ def _refused(endpoint: Endpoint, config: FabricConfig, reply: Response, said: st
     shown = {"username": "user", "client_id": "client", "realm": "realm"}
     who = ", ".join(f"{name} {getattr(config, key)!r}" for key, name in shown.items() if getattr(config, key))
     check = [key for key in ("username", "password", "client_id", "client_secret", "realm") if getattr(config, key)]
-    text = f"cannot {purpose} as {who}: {words}; check {', '.join(check[:-1])} and {check[-1]}"
+    text = f"cannot {purpose} as {who}: {words}. Check {', '.join(check[:-1])} and {check[-1]}"
     return Unauthorized(text, code=str(reply.status), detail=words)
 
 

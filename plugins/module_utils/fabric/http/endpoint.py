@@ -104,7 +104,7 @@ class Endpoint:
         """Describe a body that does not have the manager's format."""
         kind = response.headers.get("content-type", "no content type")
         start = self.redact(response.body[:200].decode("utf-8", "replace"))
-        return f"{kind}, not the form that is expected: {start!r}" if start else f"an empty body ({kind})"
+        return f"{kind}, not the expected format: {start!r}" if start else f"an empty body ({kind})"
 
     def close(self) -> None:
         """Close idle connections."""

@@ -42,7 +42,7 @@ def _by_status(
 ) -> FabricError:
     status, wait = response.status, _retry_after(response)
     if request.effect and _may_have_taken_effect(status, said is not None, wait is not None):
-        return Uncertain(f"{text}; it may have taken effect", **more)
+        return Uncertain(f"{text}. It may have taken effect", **more)
     if status in (401, 403):
         return Unauthorized(text, **more)
     if status == 404 and said:
@@ -54,7 +54,7 @@ def _by_status(
     if status >= 500:
         return Unavailable(text, passing=True, retry_after=wait if status == 503 else None, **more)
     if status < 400 or status in (404, 408, 499) or not said:
-        return Unavailable(f"{text}; check endpoint", **more)
+        return Unavailable(f"{text}. Check endpoint", **more)
     return Refused(text, **more)
 
 
@@ -86,5 +86,5 @@ def malformed(request: Request, what: str) -> FabricError:
     """Return the error for a success with an unreadable body. After a change, it is Uncertain."""
     text = f"cannot {request.purpose}: the CDI Manager's reply cannot be understood: {what}"
     if request.effect:
-        return Uncertain(f"{text}; it may have taken effect")
-    return Unavailable(f"{text}; check endpoint and manager")
+        return Uncertain(f"{text}. It may have taken effect")
+    return Unavailable(f"{text}. Check endpoint and manager")

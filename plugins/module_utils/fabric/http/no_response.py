@@ -26,7 +26,7 @@ def error_for_no_response(lost: NoResponse, request: Request, config: FabricConf
     """
     text = f"cannot {request.purpose}: {endpoint}: {_why(lost, request, config, endpoint)}"
     if lost.sent and request.effect:
-        return Uncertain(f"{text}; it may have taken effect")
+        return Uncertain(f"{text}. It may have taken effect")
     certificate = is_about_certificates(lost)
     passing = not (certificate or isinstance(lost.cause, (TimeoutError, BadHeader, TooLong)))
     return Unavailable(text, passing=passing, code="certificate" if certificate else None)
@@ -41,14 +41,14 @@ def is_about_certificates(lost: NoResponse) -> bool:
 def _why(lost: NoResponse, request: Request, config: FabricConfig, endpoint: str) -> str:
     cause = lost.cause
     if isinstance(cause, TimeoutError):
-        return (f"no whole reply within {request.timeout or config.read_timeout:g} s" if lost.sent
+        return (f"no complete reply within {request.timeout or config.read_timeout:g} s" if lost.sent
                 else f"no connection within {config.connect_timeout:g} s (connect_timeout)")
     if isinstance(cause, TooLong):
         return str(cause)
     if lost.sent:
-        return "the connection broke before the whole reply was there"
+        return "the connection broke before the reply was complete"
     if lost.by_proxy:
-        return f"the proxy named by {variable(endpoint)} did not let the connection through"
+        return f"the proxy named by {variable(endpoint)} refused the connection"
     if isinstance(cause, BadHeader):
         return str(cause)
     if isinstance(cause, ssl.SSLError):
@@ -56,5 +56,5 @@ def _why(lost: NoResponse, request: Request, config: FabricConfig, endpoint: str
     if isinstance(cause, socket.gaierror):
         return f"the host name {urlsplit(endpoint).hostname} cannot be resolved: check endpoint"
     if isinstance(cause, ConnectionRefusedError):
-        return "the connection was refused: nothing listens there"
+        return "the connection was refused: no process listens there"
     return f"no connection ({getattr(cause, 'strerror', None) or cause})"

@@ -54,9 +54,9 @@ def explain(error: ssl.SSLError, config: FabricConfig) -> str:
     if error.verify_code in _UNKNOWN_SIGNER:
         return f"its certificate is not signed by the given CA ({_trusted(config)}): {_REMEDY}"
     if error.verify_code in _NOT_YET_OR_NO_LONGER:
-        return f"its certificate is not valid now ({error.verify_message}): renew it, or set the clock right"
+        return f"its certificate is not valid now ({error.verify_message}): renew it, or correct the clock"
     if error.verify_code in _OTHER_NAME:
-        return f"its certificate is for another name: use one of its names in endpoint ({error.verify_message})"
+        return f"its certificate is for another name. Use one of its names in endpoint ({error.verify_message})"
     return f"its certificate was not accepted ({error.verify_message}): {_REMEDY}"
 
 
@@ -65,7 +65,7 @@ _REMEDY: t.Final = "set ca_path or ca_pem to the certificate of the CA that sign
 
 def _refused_words(reason: str, config: FabricConfig) -> str:
     if config.client_cert_path is None:
-        return f"it wants a client certificate ({reason}): set client_cert_path and client_key_path"
+        return f"it requires a client certificate ({reason}): set client_cert_path and client_key_path"
     return f"it does not accept the certificate in client_cert_path {config.client_cert_path} ({reason})"
 
 

@@ -176,16 +176,16 @@ def test_check_mode_counts_what_would_be_given_back(fake: FakeManager) -> None:
 
 @pytest.mark.parametrize(("spec", "said"), [
     (AttachmentSpec("n0", "detached", where="attachments[0]."),
-     "attachments[0].device: None is not allowed; state detached"),
-    (AttachmentSpec("n0"), "model: None is not allowed; state attached needs a model, or a handle"),
-    (AttachmentSpec("n0", model=A, count=0), "count: 0 is not allowed; it must be 1 or more, or 0 with exact"),
-    (AttachmentSpec("n0", model=A, count=-1, exact=True), "count: -1 is not allowed; it must be 0 or more"),
-    (AttachmentSpec("n0", handle="h", exact=True), "model: None is not allowed; state attached needs a model"),
-    (AttachmentSpec("n0", "detached", model=A, device="x"), "model: 'A100 40G' is not allowed; state detached takes "
+     "attachments[0].device is not set. State detached"),
+    (AttachmentSpec("n0"), "model is not set. State attached needs a model, or a handle"),
+    (AttachmentSpec("n0", model=A, count=0), "count: 0 is not allowed. It must be 1 or more, or 0 with exact"),
+    (AttachmentSpec("n0", model=A, count=-1, exact=True), "count: -1 is not allowed. It must be 0 or more"),
+    (AttachmentSpec("n0", handle="h", exact=True), "model is not set. State attached needs a model"),
+    (AttachmentSpec("n0", "detached", model=A, device="x"), "model: 'A100 40G' is not allowed. State detached takes "
                                                             "either a device or a model"),
-    (AttachmentSpec("n0", "detached", model=A, count=1), "count: 1 is not allowed; state detached leaves no device"),
-    (AttachmentSpec("n0", "detached", model=A, exact=True), "count: None is not allowed; state detached leaves no"),
-    (AttachmentSpec("n0", model=A, device="x"), "device: 'x' is not allowed; only state detached takes it"),
+    (AttachmentSpec("n0", "detached", model=A, count=1), "count: 1 is not allowed. State detached leaves no device"),
+    (AttachmentSpec("n0", "detached", model=A, exact=True), "count is not set. State detached leaves no"),
+    (AttachmentSpec("n0", model=A, device="x"), "device: 'x' is not allowed. Only state detached takes it"),
 ])
 def test_incomplete_spec_is_named(fake: FakeManager, spec: AttachmentSpec, said: str) -> None:
     with pytest.raises(BadConfiguration) as refused:
@@ -195,7 +195,8 @@ def test_incomplete_spec_is_named(fake: FakeManager, spec: AttachmentSpec, said:
 
 
 def test_two_specs_about_one_thing_are_refused(fake: FakeManager) -> None:
-    with pytest.raises(BadConfiguration, match="A100 40G on machine uid-n0' is not allowed; name it once, not 2 times"):
+    with pytest.raises(BadConfiguration, match=r"A100 40G on machine uid-n0' is not allowed\. "
+                       r"Name it once, not 2 times"):
         grant(fake, AttachmentSpec("n0", model=A), AttachmentSpec("uid-n0", model=A, count=2))
     assert fake.log == []
 
@@ -216,7 +217,7 @@ def test_unknown_model_is_named_where_that_can_be_told(fake: FakeManager) -> Non
     fake.able = LISTS
     for one in (*grant(fake, AttachmentSpec("n0", model="A100")),
                 *AttachmentPlan(fake, 0.0).foresee([AttachmentSpec("n0", model="A100")])):
-        assert str(one.error) == f"model: 'A100' is not allowed; it may mean {A}, {B}; give the whole name"
+        assert str(one.error) == f"model: 'A100' is not allowed. It may mean {A}, {B}. Give the whole name"
 
 
 @pytest.mark.parametrize("batch", [True, False])
@@ -240,7 +241,7 @@ def test_handles_of_an_older_release_are_read_from_one_text(fake: FakeManager) -
 def test_kind_that_the_manager_does_not_attach_is_refused_before_it_is_asked(fake: FakeManager) -> None:
     spec = AttachmentSpec("n0", model=A, kind="memory")
     for (one,) in (grant(fake, spec), AttachmentPlan(fake, 0.0).foresee([spec])):
-        assert str(one.error) == "kind: the CDI Manager attaches no memory; allowed are gpu"
+        assert str(one.error) == "kind: the CDI Manager attaches no memory. Allowed are gpu"
     assert fake.log == []
 
 
@@ -369,7 +370,7 @@ def test_one_failed_detach_of_several_is_told_with_those_that_left(fake: FakeMan
 def test_device_and_its_model_on_one_machine_are_refused(fake: FakeManager) -> None:
     old = fake.put("n0", A, 2)
     specs = [AttachmentSpec("n0", "detached", model=A), AttachmentSpec("n0", "detached", device=old[0])]
-    with pytest.raises(BadConfiguration, match="it would leave by its uid and by its model; name it once"):
+    with pytest.raises(BadConfiguration, match=r"Its uid and its model both detach it\. Name it once"):
         grant(fake, *specs)
     assert has(fake, "n0") == [A, A]
 
@@ -378,5 +379,5 @@ def test_model_that_nobody_has_cannot_be_detached(fake: FakeManager) -> None:
     fake.able = LISTS
     wrong, right = grant(fake, AttachmentSpec("n0", "detached", model="A100"),
                          AttachmentSpec("n1", "detached", model=B))
-    assert "model: 'A100' is not allowed; allowed are A100 40G, A100 80G" in str(wrong.error)
+    assert "model: 'A100' is not allowed. Allowed are A100 40G, A100 80G" in str(wrong.error)
     assert (right.error, right.changed) == (None, False)

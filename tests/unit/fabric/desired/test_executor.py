@@ -156,6 +156,6 @@ def test_a_device_that_another_machine_has_too_is_given_back(fabric: Late, monke
         return shown(uid)
 
     monkeypatch.setattr(fabric, "machine", on_two)
-    with pytest.raises(Refused, match="new came to machine machine-0, but another machine"):
+    with pytest.raises(Refused, match="new was attached to machine machine-0, but another machine"):
         attach(fabric, 2)
     assert fabric.detaches == [("machine-0", "new")]

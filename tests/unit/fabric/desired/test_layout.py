@@ -89,15 +89,15 @@ def test_device_on_its_way_out_is_not_counted(fake: FakeManager) -> None:
 def test_machines_by_uid_and_twins_by_uid_only() -> None:
     fake = FakeManager.of({"n0": 1}, devices(A, 1))
     assert steps(survey(fake, {"uid-n0": {A: 1}})) == [(ATTACH, "n0", A, 1)]
-    with pytest.raises(BadConfiguration, match="layout: 'n0' is not allowed; machine uid-n0 is named twice"):
+    with pytest.raises(BadConfiguration, match=r"layout: 'n0' is not allowed\. Machine uid-n0 is named twice"):
         survey(fake, {"uid-n0": {}, "n0": {}})
-    with pytest.raises(Missing, match="layout: the CDI Manager knows no machine n9; allowed are n0"):
+    with pytest.raises(Missing, match=r"layout: the CDI Manager knows no machine n9\. Allowed are n0"):
         survey(fake, {"n9": {}})
 
 
 @pytest.mark.parametrize(("wanted", "said"), [
-    ("x", "layout: 'x' is not allowed; it must map machines"), ({"n0": [A]}, "layout.n0: ['A100 40G'] is not allowed"),
-    ({"n0": {A: -1}}, "layout.n0.A100 40G: -1 is not allowed; it must be a whole number of devices, 0 or more"),
+    ("x", "layout: 'x' is not allowed. It must map machines"), ({"n0": [A]}, "layout.n0: ['A100 40G'] is not allowed"),
+    ({"n0": {A: -1}}, "layout.n0.A100 40G: -1 is not allowed. It must be a whole number of devices, 0 or more"),
     ({"n0": {A: True}}, "layout.n0.A100 40G: True is not allowed"), ({"n0": {A: 1.5}}, "layout.n0.A100 40G: 1.5 is"),
     ({"n0": {A: "two"}}, "layout.n0.A100 40G: 'two' is not allowed"),
 ])

@@ -27,14 +27,14 @@ def test_uid_comes_before_a_name_that_looks_like_it() -> None:
 
 
 def test_unknown_machine_names_option_value_and_what_there_is() -> None:
-    with pytest.raises(Missing, match=r"^attachments\[2\]\.machine: the CDI Manager knows no machine node-9; allowed "
+    with pytest.raises(Missing, match=r"^attachments\[2\]\.machine: the CDI Manager knows no machine node-9. Allowed "
                        r"are node-0 \(u1\), node-1 \(u2\), twin \(u3\), twin \(u4\)$"):
         lookup.pick(NAMED, "node-9", "attachments[2].machine")
 
 
 def test_name_of_several_machines_asks_for_a_uid() -> None:
-    with pytest.raises(BadConfiguration, match="machine: 'twin' is not allowed; 2 machines have this name; "
-                       "give the uid of one: u3, u4"):
+    with pytest.raises(BadConfiguration, match=r"machine: 'twin' is not allowed\. 2 machines have this name\. "
+                       r"Give the uid of one: u3, u4"):
         lookup.pick(NAMED, "twin")
 
 
@@ -59,9 +59,9 @@ def test_refusal_stays_where_free_devices_are_not_listed() -> None:
 
 
 @pytest.mark.parametrize(("model", "said"), [
-    ("A100", "model: 'A100' is not allowed; it may mean A100 40G, A100 80G; give the whole name"),
-    ("40g", "model: '40g' is not allowed; allowed are A100 40G"),
-    ("H100", "model: 'H100' is not allowed; allowed are A100 40G, A100 80G")])
+    ("A100", "model: 'A100' is not allowed. It may mean A100 40G, A100 80G. Give the whole name"),
+    ("40g", "model: '40g' is not allowed. Allowed are A100 40G"),
+    ("H100", "model: 'H100' is not allowed. Allowed are A100 40G, A100 80G")])
 def test_model_that_the_fabric_does_not_have(model: str, said: str) -> None:
     fake = FakeManager.of({"n": 1}, devices(A, 1), devices(B, 1), able=dataclasses.replace(ABLE, lists_free=True))
     assert str(lookup.not_enough(fake, model, EXHAUSTED)) == said

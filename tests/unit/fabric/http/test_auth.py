@@ -110,7 +110,8 @@ def test_a_session_that_ended_is_opened_anew_once(connected: Connect) -> None:
 
 def test_a_session_that_is_refused_names_the_user_and_what_to_check(connected: Connect) -> None:
     session = connected(lambda *_rest: reply(401, {"error": f"bad password {PASSWORD}"}))
-    with pytest.raises(Unauthorized, match=r"as user 'user': bad password \*+; check username and password$") as caught:
+    said = r"as user 'user': bad password \*+\. Check username and password$"
+    with pytest.raises(Unauthorized, match=said) as caught:
         session.call(GET)
     assert PASSWORD not in f"{caught.value} {caught.value.detail}"
 

@@ -79,7 +79,7 @@ def test_a_404_of_something_in_front_of_the_manager_is_not_a_missing_machine() -
     error = of(404, said=None)
     assert error.__class__ is Unavailable
     assert "text/html" in str(error)
-    assert "check endpoint" in str(error)
+    assert "Check endpoint" in str(error)
     assert error.code is None
 
 
@@ -87,7 +87,7 @@ def test_a_404_of_something_in_front_of_the_manager_is_not_a_missing_machine() -
 def test_a_503_of_something_in_front_of_the_manager_may_come_after_the_effect(retry_after: str) -> None:
     error = of(503, CHANGE, said=None, retry_after=retry_after)
     assert error.__class__ is Uncertain
-    assert "it may have taken effect" in str(error)
+    assert "It may have taken effect" in str(error)
     assert of(503, said=None).__class__ is Unavailable
     assert of(503, CHANGE, said=None, retry_after="1").__class__ is Unavailable
 
@@ -126,7 +126,7 @@ def test_a_success_that_cannot_be_understood_is_uncertain_only_after_a_change() 
     error = malformed(CHANGE, "it is empty")
     assert error.__class__ is Uncertain
     assert "attach an A100 to machine m" in str(error)
-    assert "it may have taken effect" in str(error)
+    assert "It may have taken effect" in str(error)
 
 
 ROW = re.compile(r"^\| ([\d, ]+|other 5xx) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", re.MULTILINE)

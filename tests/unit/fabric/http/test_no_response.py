@@ -53,7 +53,7 @@ def test_a_change_that_had_left_is_uncertain_and_nothing_else_is(cause: Exceptio
     error = error_for_no_response(lost, CHANGE, CONFIG, ADDRESS)
     assert error.__class__ is Uncertain
     assert str(error).startswith(f"cannot change x: {ADDRESS}: ")
-    assert str(error).endswith("; it may have taken effect")
+    assert str(error).endswith(". It may have taken effect")
     assert error_for_no_response(lost, READ, CONFIG, ADDRESS).__class__ is Unavailable
     assert error_for_no_response(NoResponse(cause, sent=False), CHANGE, CONFIG, ADDRESS).__class__ is Unavailable
 
@@ -63,9 +63,9 @@ def test_a_change_that_had_left_is_uncertain_and_nothing_else_is(cause: Exceptio
     [
         (TimeoutError(), False, "no connection within 3 s (connect_timeout)", False, None),
         (TimeoutError(), True, "no connection within 3 s (connect_timeout)", False, None),
-        (ConnectionRefusedError(), False, "the connection was refused: nothing listens there", True, None),
-        (ConnectionRefusedError(), True, "the proxy named by HTTPS_PROXY did not let", True, None),
-        (unsigned(), True, "the proxy named by HTTPS_PROXY did not let the connection through", True, None),
+        (ConnectionRefusedError(), False, "the connection was refused: no process listens there", True, None),
+        (ConnectionRefusedError(), True, "the proxy named by HTTPS_PROXY refused", True, None),
+        (unsigned(), True, "the proxy named by HTTPS_PROXY refused the connection", True, None),
         (socket.gaierror(), False, "the host name fm.test cannot be resolved: check endpoint", True, None),
         (BadHeader("If-Match has characters"), False, "If-Match has characters", False, None),
         (unsigned(), False, "set ca_path or ca_pem", False, "certificate"),
@@ -86,8 +86,8 @@ def test_what_had_not_left_says_why(
 
 def test_how_long_a_reply_was_waited_for_is_the_requests_own_limit_or_the_options() -> None:
     lost = NoResponse(TimeoutError(), sent=True)
-    assert "no whole reply within 9 s" in str(error_for_no_response(lost, CHANGE, CONFIG, ADDRESS))
-    assert "no whole reply within 7 s" in str(error_for_no_response(lost, READ, CONFIG, ADDRESS))
+    assert "no complete reply within 9 s" in str(error_for_no_response(lost, CHANGE, CONFIG, ADDRESS))
+    assert "no complete reply within 7 s" in str(error_for_no_response(lost, READ, CONFIG, ADDRESS))
 
 
 def test_a_reply_that_is_too_long_is_named_and_not_read_again_at_once() -> None:

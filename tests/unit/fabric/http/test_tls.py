@@ -33,7 +33,7 @@ def test_certificates_and_names_are_checked_unless_that_is_switched_off_by_name(
 
 
 def test_a_missing_authority_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadConfiguration, match=r"^ca_path: .*absent\.pem.* the file does not exist"):
+    with pytest.raises(BadConfiguration, match=r"^ca_path: .*absent\.pem.* The file does not exist"):
         tls.context(config(ca_path=str(tmp_path / "absent.pem")))
 
 
@@ -68,11 +68,11 @@ def test_our_own_certificate_is_read_with_its_key(own: Path) -> None:
 @pytest.mark.parametrize(
     ("certificate", "key", "field", "words"),
     [
-        ("absent.pem", "server.key", "client_cert_path", "the file does not exist"),
-        ("server.pem", "absent.key", "client_key_path", "the file does not exist"),
-        ("server.key", "server.key", "client_cert_path", "it must be a PEM certificate with its private key"),
-        ("server.pem", None, "client_cert_path", "it must be a PEM certificate with its private key"),
-        ("server.pem", "other.key", "client_cert_path", "it must be a PEM certificate with its private key"),
+        ("absent.pem", "server.key", "client_cert_path", "The file does not exist"),
+        ("server.pem", "absent.key", "client_key_path", "The file does not exist"),
+        ("server.key", "server.key", "client_cert_path", "It must be a PEM certificate with its private key"),
+        ("server.pem", None, "client_cert_path", "It must be a PEM certificate with its private key"),
+        ("server.pem", "other.key", "client_cert_path", "It must be a PEM certificate with its private key"),
         ("server.pem", "locked.key", "client_cert_path", "not encrypted"),
     ],
 )
@@ -118,9 +118,9 @@ def failure(code: int) -> ssl.SSLCertVerificationError:
     [
         (18, "not signed by the given CA"),
         (20, "set ca_path or ca_pem"),
-        (10, "renew it, or set the clock"),
-        (62, "use one of its names in endpoint"),
-        (64, "use one of its names in endpoint"),
+        (10, "renew it, or correct the clock"),
+        (62, "Use one of its names in endpoint"),
+        (64, "Use one of its names in endpoint"),
         (7, "was not accepted"),
     ],
 )

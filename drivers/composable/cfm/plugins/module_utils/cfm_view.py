@@ -147,10 +147,10 @@ def size_of(model: str) -> int:
     """Return the MiB of a model. Raises Refused for a text that is no size, or not written as ``model_of`` does."""
     found = _MODEL.fullmatch(model)
     if not found:
-        raise Refused(f"model: {model!r} is not allowed; name the size of a memory region, such as 64GiB")
+        raise Refused(f"model: {model!r} is not allowed. Name the size of a memory region, such as 64GiB")
     size = int(found[1]) * (1024 if found[2] == "GiB" else 1)
     if model_of(size) != model:
-        raise Refused(f"model: {model!r} is not allowed; write {model_of(size)}")
+        raise Refused(f"model: {model!r} is not allowed. Write {model_of(size)}")
     return size
 
 

@@ -38,7 +38,7 @@ def slots_of(spec: Spec, before: frozenset[str], count: int, *, few: bool) -> tu
 def finish_added(operation: PendingOperation[t.Any], key: Key, entry: Entry | None) -> None:
     """Finish an operation by its device. ``entry`` is None if the device is not listed any more."""
     if entry is None or entry.device is None:
-        operation.fail(Refused(f"a {key.model} was being attached to machine {key.machine} and is gone again"))
+        operation.fail(Refused(f"a {key.model} was attaching to machine {key.machine} and disappeared"))
     elif entry.status == ADD_FAILED or entry.device.health not in ("OK", "Warning"):
         operation.fail(_failed(key, entry, entry.device.health))
     else:
@@ -50,7 +50,7 @@ def _failed(key: Key, entry: Entry, health: str) -> Refused:
         f"it is {health} (res_op_status {entry.op_status!r})"
     )
     refusal = Refused(
-        f"cannot attach device {entry.uid} ({key.model}) to machine {key.machine}: {why}; it must be returned",
+        f"cannot attach device {entry.uid} ({key.model}) to machine {key.machine}: {why}. Return it",
         detail=entry.reason or None,
     )
     refusal.device = entry.device
@@ -67,7 +67,7 @@ def overcounted(key: Key, spec: Spec) -> Refused:
     """Return the error for an unsent request, as failed devices without names count too."""
     why = "; ".join(dict.fromkeys(spec.nameless_failures))
     return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM counts {spec.counted_failures} "
-                   f"that failed without a name ({why}), so a request for one more could bring several; have its "
+                   f"that failed without a name ({why}), so a request for one more could attach several. Have its "
                    "administrator remove what failed. Nothing was requested", detail=why)
 
 
@@ -81,7 +81,7 @@ def stuck(key: Key, entry: Entry) -> Refused:
 
 def not_done(key: Key, what: str, seconds: float) -> Uncertain:
     """Return the error for an accepted operation that did not end in time."""
-    return Uncertain(f"a {key.model} of machine {key.machine} is not {what} after {seconds:g} s; it may still happen")
+    return Uncertain(f"a {key.model} of machine {key.machine} is not {what} after {seconds:g} s. It may still happen")
 
 
 def handle(key: Key, **more: t.Any) -> str:

@@ -66,7 +66,7 @@ class Resizer:
         patience = Patience(self._timeout)
         while not (spec := self.spec(key)).sure or (rest and not all(e.ended for e in spec.entries)):
             if patience.over:
-                raise Busy(f"cannot resize {key.model} on machine {key.machine}: CM is still at work on it for others")
+                raise Busy(f"cannot resize {key.model} on machine {key.machine}: CM is working for another client")
             patience.pause()
         return spec
 
@@ -76,7 +76,7 @@ class Resizer:
         spec = document.spec(key.kind, key.model)
         if spec is None:
             known = ", ".join(f"{s.kind} {s.model}" for s in document.specs) or "none"
-            raise Refused(f"machine {key.machine} takes no {key.kind} of model {key.model}; allowed are {known}")
+            raise Refused(f"machine {key.machine} takes no {key.kind} of model {key.model}. Allowed are {known}")
         return spec
 
     def _add(self, key: Key, spec: Spec, operations: Operations) -> None:
@@ -107,7 +107,7 @@ class Resizer:
         room = len(operations) if most is None else max(most - spec.count, 0)
         for operation in operations[room:]:
             operation.fail(Refused(
-                f"machine {key.machine} has {spec.count} devices of model {key.model}; at most {most} are allowed "
+                f"machine {key.machine} has {spec.count} devices of model {key.model}. At most {most} are allowed "
                 "(max_resspec_count)"
             ))
         return operations[:room]

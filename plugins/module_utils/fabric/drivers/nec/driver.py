@@ -120,11 +120,12 @@ class NecDriver:
         step = revived(told, self._look())
         progress = self._applier.wait(told["apply"]) if told["apply"] else Progress(FORGOTTEN, "")
         if progress and progress.status == FORGOTTEN and not step.is_done(self._look()):
-            raise Missing(f"cannot wait for layout apply {told['apply']!r}: neither it nor its effect is there")
+            raise Missing(f"cannot wait for layout apply {told['apply']!r}: the CDI Manager shows "
+                          "neither it nor its effect")
         if progress and (progress.status == COMPLETED or step.is_anothers(self._look())) and not self._is_seen(step):
             where = "not" if step.operation == CONNECT else "still"
             raise Missing(f"cannot wait for layout apply {told['apply']!r}: it has ended, and device {step.part.uid} "
-                          f"is {where} on machine {step.machine}, so somebody has moved it since")
+                          f"is {where} on machine {step.machine}, so another client has moved it since")
         self._applier.finish(told["apply"], {told["number"]: step})
         return step.pending
 

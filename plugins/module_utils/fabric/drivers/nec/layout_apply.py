@@ -152,7 +152,7 @@ class Applier:
         """Wait for an apply and finish its steps by number."""
         progress = self.wait(apply) if apply else Progress(COMPLETED, "")
         if progress is None:
-            late = Uncertain(f"layout apply {apply} is not done after {self._timeout:g} s; it may still be")
+            late = Uncertain(f"layout apply {apply} is not done after {self._timeout:g} s. It may still be in progress")
             for step in steps.values():
                 step.pending.fail(late)
             return
@@ -191,7 +191,7 @@ class Applier:
             patience.pause()
         if layout is None:
             for step in steps.values():
-                step.pending.fail(Uncertain(f"layout apply {apply} has ended, but what it did cannot be read"))
+                step.pending.fail(Uncertain(f"layout apply {apply} has ended, but its result cannot be read"))
         return layout
 
 
@@ -204,9 +204,9 @@ def finish_step(step: Step, layout: Layout, progress: Progress, result: str) -> 
     if progress.status == COMPLETED or step.is_done(layout):
         fulfil_step(step, layout)
     elif progress.status == FORGOTTEN:
-        step.pending.fail(Uncertain(f"the CDI Manager knows the layout apply for device {step.part.uid} no more"))
+        step.pending.fail(Uncertain(f"the CDI Manager no longer knows the layout apply for device {step.part.uid}"))
     elif result in _NOT_TRIED and progress.status != "SUSPENDED":
-        words = f"device {step.part.uid} was left alone, as the layout apply ended as {progress.words()}"
+        words = f"device {step.part.uid} was not changed, because the layout apply ended as {progress.words()}"
         step.pending.fail(Busy(words))
     elif step.is_anothers(layout) and progress.status != "SUSPENDED":
         return
@@ -222,7 +222,7 @@ def fulfil_step(step: Step, layout: Layout) -> None:
     part = layout.parts.get(step.part.uid, step.part)
     if not part.detected:
         step.pending.fail(
-            Refused(f"device {part.uid} was attached to machine {step.machine} and is not found any more")
+            Refused(f"device {part.uid} was attached to machine {step.machine} and is no longer found")
         )
         return
     # CDIM's lists may be older than the reported end of the apply.
@@ -238,7 +238,7 @@ def failed(step: Step, progress: Progress) -> Refused:
     verb = "attach" if step.operation == CONNECT else "detach"
     text = f"cannot {verb} device {step.part.uid}, machine {step.machine}: the layout apply ended as {progress.words()}"
     if progress.status == "SUSPENDED":
-        text += "; somebody must resume or cancel it at the CDI Manager, which takes no other until then"
+        text += ". Resume or cancel it at the CDI Manager, which accepts no other layout apply until then"
     return Refused(text)
 
 
@@ -246,5 +246,5 @@ def revived(told: dict[str, t.Any], layout: Layout) -> Step:
     """Return the step of a handle, only for waiting. Raise Missing."""
     part = layout.parts.get(told["device"])
     if part is None:
-        raise Missing(f"cannot wait for layout apply {told['apply']}: device {told['device']} is not known any more")
+        raise Missing(f"cannot wait for layout apply {told['apply']}: device {told['device']} is no longer known")
     return Step(PendingOperation(WantedDevice(told["machine"], device=part.uid)), told["operation"], part, part)

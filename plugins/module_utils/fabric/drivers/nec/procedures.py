@@ -117,7 +117,8 @@ def _away(layout: Layout, pending: PendingOperation[WantedDevice]) -> Step | Non
     source = layout.parts.get(part.connected_to or "") or (layout.source(node) if node else None)
     if source is None:
         raise Refused(
-            f"cannot detach device {part.uid} from machine {pending.what.machine}: what it is connected to is not known"
+            f"cannot detach device {part.uid} from machine {pending.what.machine}: the CDI Manager does not show its "
+            "connection"
         )
     return Step(pending, DISCONNECT, source, part)
 
@@ -131,7 +132,7 @@ def _more(
     if node is None:
         raise Missing(f"{purpose}: the CDI Manager knows no such machine")
     if want.kind not in KINDS.values():
-        raise Refused(f"{purpose}: kind {want.kind!r} is not composed by it; allowed are {', '.join(KINDS.values())}")
+        raise Refused(f"{purpose}: it cannot attach kind {want.kind!r}. Allowed are {', '.join(KINDS.values())}")
     source = layout.source(node)
     if source is None:
         raise Refused(f"{purpose}: it has no adapter (eesv, linked to eeio) and no CPU to connect a device to")

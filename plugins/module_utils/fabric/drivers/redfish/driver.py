@@ -175,10 +175,10 @@ class RedfishDriver:
             if notice.over:
                 said = f"cannot wait for operation {operation.task}: "
                 if shown is None:
-                    raise Uncertain(f"{said}it is done, and machine {operation.machine} cannot be read")
+                    raise Uncertain(f"{said}the task is done, but machine {operation.machine} cannot be read")
                 where = "still" if there else "not"
-                raise Missing(f"{said}device {operation.device} is {where} on machine {operation.machine}, so that the "
-                              "task is another operation's")
+                raise Missing(f"{said}device {operation.device} is {where} on machine {operation.machine}, so the task "
+                              "belongs to another operation")
             notice.pause()
         return None
 
@@ -232,7 +232,7 @@ class RedfishDriver:
         device = replace(device, health=unit.health, shared=unit.shared) if unit else device
         if device.shared:
             refusal = Refused(f"device {device.uid} ({device.model}) was attached to machine {device.machine}, but "
-                              "another machine has it too; it must be returned")
+                              "another machine has it too. Return it")
             refusal.device = device
             raise refusal
         return device if device.health != "Critical" else healthy(device, "Status.Health")
@@ -247,8 +247,8 @@ class RedfishDriver:
                 raise Refused(f"cannot detach device {device} from machine {machine}: the CDI Manager shows several "
                               f"devices of this name, one of them on the machine: use its uid {unit.uid}")
             if unit.problem and (unit.uid == device or unit.never_read):
-                raise Unavailable(f"cannot detach device {device} from machine {machine}: it is not known whether the "
-                                  f"machine has it: {unit.problem}")
+                raise Unavailable(f"cannot detach device {device} from machine {machine}: the CDI Manager does not "
+                                  f"show whether the machine has it: {unit.problem}")
 
     def _around(self, uid: str) -> ServiceModel:
         """Read the resources of one machine again."""
@@ -275,7 +275,7 @@ def _no_systems(shown: ServiceModel) -> dict[str, str]:
         return {}
     more = f" and {len(ports) - MOST_NAMED} more" if len(ports) > MOST_NAMED else ""
     return {"machines": f"the CDI Manager shows host ports ({', '.join(ports[:MOST_NAMED])}{more}) and no "
-                        "ComputerSystem, so no node has a machine there; have its administrator add the servers to "
+                        "ComputerSystem, so no node has a machine there. Have its administrator add the servers to "
                         "its Systems, or allow this account to read them, or name the port of each server in the "
                         "option machines"}
 
@@ -283,7 +283,7 @@ def _no_systems(shown: ServiceModel) -> dict[str, str]:
 def _not_ports(shown: ServiceModel) -> dict[str, str]:
     """Return the problems of configured machines that cannot be used, by uid."""
     return {f"machines/{uid}": f"option machines: {path} of machine {uid} must be an endpoint, or a zone of a fabric "
-                               "without Connections, and no ComputerSystem may have this endpoint or this uid; correct "
+                               "without Connections, and no ComputerSystem may have this endpoint or this uid. Correct "
                                "the path, or leave the machine out"
             for uid, path in shown.tree.machines.items()
             if uid not in shown.hosts or not shown.hosts[uid].is_port}

@@ -45,7 +45,7 @@ def healthy(device: Device, evidence: str) -> Device:
         return device
     refusal = Refused(
         f"device {device.uid} ({device.model}) was attached to machine {device.machine} but is {device.health} "
-        f"({evidence}); it must be returned"
+        f"({evidence}). Return it"
     )
     refusal.device = device
     raise refusal

@@ -60,13 +60,13 @@ class Counts:
 
     def free(self, machine_uid: str, model: str) -> int:
         """Raise Refused, as Sunfish does not count free devices."""
-        raise Refused(f"Sunfish without agents does not say how many {model} are free")
+        raise Refused(f"Sunfish without agents does not report how many {model} are free")
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
         """Return the machines, and problems instead of free counts."""
         taken = time.time()
         machines = {machine.uid: machine for machine in self.machines()}
-        why = "fabric 1: Sunfish without agents does not say how many devices are free"
+        why = "fabric 1: Sunfish without agents does not report how many devices are free"
         return FabricSnapshot(machines, {}, taken, {f"{model}/1": why for model in models})
 
     def devices(self) -> tuple[Device, ...]:
@@ -144,7 +144,8 @@ class Counts:
         had = {d.uid for d in machine.devices if d.model == model}
         has = self._set(machine, model, len(had) + len(operations), proof_of(operations))
         new = [d for d in has if d.uid not in had]
-        short = Uncertain(f"cannot attach a {model} to machine {machine.name}: Sunfish says done, but does not show it")
+        short = Uncertain(f"cannot attach a {model} to machine {machine.name}: Sunfish reported success, but "
+                          "does not show the device")
         for number, operation in enumerate(operations):
             try:
                 if number >= len(new):
@@ -159,8 +160,8 @@ class Counts:
         After a lost reply, repeat up to ``REPEATS`` requests within the attach timeout.
         """
         if [system.name for system, _uid in self._systems()].count(machine.name) != 1:
-            raise Refused(f"cannot give {count} {model} to machine {machine.uid}: Sunfish takes a machine's Name, and "
-                          f"not exactly one machine has the name {machine.name!r}. Give each machine its own name")
+            raise Refused(f"cannot give {count} {model} to machine {machine.uid}: Sunfish identifies machines by "
+                          f"Name, and the name {machine.name!r} is not unique. Give each machine its own name")
         member = {"@Redfish.RequestCount": count, "ProcessorType": "GPU", "Model": model}
         request = Request(
             "PATCH", COMPOSED, f"give {count} {model} to machine {machine.name}", effect=True, reads=False,

@@ -92,7 +92,7 @@ def test_where_cm_counts_what_is_under_way_others_are_not_waited_for(monkeypatch
 def test_others_who_never_end_leave_it_busy_and_nothing_was_asked(monkeypatch: Patch) -> None:
     fake = FakeCm("complete")
     fake.add("foreign", looks=10**9)
-    with pytest.raises(Busy, match="still at work on it for others"):
+    with pytest.raises(Busy, match="is working for another client"):
         connected(fake, monkeypatch, attach_timeout=0.03).attach(MACHINE, MODEL)
     assert fake.posts == []
 
@@ -116,7 +116,7 @@ def test_never_more_than_asked_for_whatever_happens_around(monkeypatch: Patch, r
 def test_a_failed_device_does_not_block_the_others_and_is_told_for_return(monkeypatch: Patch) -> None:
     fake = FakeCm(ends=["ADD_COMPLETE", "ADD_FAILED", "ADD_COMPLETE"])
     manager = connected(fake, monkeypatch)
-    with pytest.raises(Refused, match=r"ADD_FAILED: link training; it must be returned") as caught:
+    with pytest.raises(Refused, match=r"ADD_FAILED: link training. Return it") as caught:
         manager.attach(MACHINE, MODEL, 3)
     assert [d.uid for d in caught.value.devices] == ["new-1", "new-3"]
     (error,) = caught.value.errors
@@ -193,7 +193,7 @@ def test_a_refusal_for_another_reason_is_not_exhaustion(monkeypatch: Patch) -> N
 
 def test_the_limit_of_the_resspec_is_told_before_anything_is_asked(monkeypatch: Patch) -> None:
     fake = FakeCm(items=[Item("a", "ADD_COMPLETE")], most=2)
-    words = r"has 1 devices of model A100; at most 2 are allowed \(max_resspec_count\)"
+    words = r"has 1 devices of model A100. At most 2 are allowed \(max_resspec_count\)"
     with pytest.raises(Refused, match=words) as caught:
         connected(fake, monkeypatch).attach(MACHINE, MODEL, 3)
     assert [d.uid for d in caught.value.devices] == ["new-1"]
@@ -201,7 +201,7 @@ def test_the_limit_of_the_resspec_is_told_before_anything_is_asked(monkeypatch: 
 
 def test_an_unknown_model_is_told_with_the_known_ones(monkeypatch: Patch) -> None:
     fake = FakeCm()
-    with pytest.raises(Refused, match=r"machine m-1 takes no gpu of model H100; allowed are gpu A100$"):
+    with pytest.raises(Refused, match=r"machine m-1 takes no gpu of model H100. Allowed are gpu A100$"):
         connected(fake, monkeypatch).attach(MACHINE, "H100")
     with pytest.raises(Refused, match="takes no memory of model A100"):
         connected(fake, monkeypatch).attach(MACHINE, MODEL, kind="memory")
@@ -239,7 +239,7 @@ def test_a_failing_look_after_the_request_does_not_pass_for_its_outcome(error: F
 
 def test_a_device_that_never_arrives_is_uncertain(monkeypatch: Patch) -> None:
     fake = FakeCm(looks=10**9)
-    with pytest.raises(Uncertain, match=r"is not attached after 0\.05 s; it may still happen"):
+    with pytest.raises(Uncertain, match=r"is not attached after 0\.05 s. It may still happen"):
         connected(fake, monkeypatch, attach_timeout=0.05).attach(MACHINE, MODEL)
 
 
@@ -308,7 +308,7 @@ def test_a_try_after_a_failure_without_a_name_asks_for_no_more_than_is_wanted(re
     assert {body["increase_resource_count"]["device_count"] for body in fake.posts} == {2}
     assert len(fake.posts) == (1 if reading == "all" else 3)
     if reading == "all":
-        with pytest.raises(Refused, match=r"counts 1 .* without a name.*have its administrator"):
+        with pytest.raises(Refused, match=r"counts 1 .* without a name.*Have its administrator"):
             manager.attach(MACHINE, MODEL)
 
 

@@ -152,7 +152,7 @@ def test_attach_refuses_a_sick_device_and_names_it_to_be_returned(
 @pytest.mark.parametrize("body", [listing(), listing(entry("m1", 1)), {}, [], None])
 def test_a_reply_that_names_no_device_is_uncertain(connected: Connect, body: t.Any) -> None:
     manager, _unused = connected(lambda _unused: body)
-    with pytest.raises(Uncertain, match="it may have taken effect"):
+    with pytest.raises(Uncertain, match="It may have taken effect"):
         manager.attach("m1", "A100")
 
 

@@ -75,7 +75,7 @@ def test_a_service_with_host_ports_and_no_system_says_so(monkeypatch: pytest.Mon
     assert found.machines == {}
     assert found.problems == {"machines": (
         f"the CDI Manager shows host ports ({FABRIC}/Endpoints/i0, {FABRIC}/Endpoints/i1) and no ComputerSystem, so no "
-        "node has a machine there; have its administrator add the servers to its Systems, or allow this account to "
+        "node has a machine there. Have its administrator add the servers to its Systems, or allow this account to "
         "read them, or name the port of each server in the option machines")}
     empty = {**composable([block("a")]), SYSTEMS: {"Members": [], "Members@odata.count": 0}}
     assert connected(empty, monkeypatch).snapshot(["A100"]).problems == {}
@@ -255,7 +255,7 @@ def test_the_last_look_before_a_device_is_handed_over_refuses_one_on_two_machine
     fake = Late(looks=2)
     monkeypatch.setattr(driver, "Session", lambda *_unused: fake.as_session())
     found = driver.RedfishDriver(FabricConfig.from_dict({"manager": "sunfish", "endpoint": "http://x.example"}))
-    with pytest.raises(Refused, match="another machine has it too; it must be returned") as caught:
+    with pytest.raises(Refused, match=r"another machine has it too\. Return it") as caught:
         found.attach(M0, "A100")
     assert caught.value.device is not None
     assert caught.value.device.uid == "1/t0"

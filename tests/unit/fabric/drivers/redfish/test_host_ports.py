@@ -112,7 +112,7 @@ def test_what_is_in_a_zone_without_a_machine_is_anothers(monkeypatch: pytest.Mon
     assert {device.uid: (device.state, device.machine) for device in fabric.devices()} == {
         "1/t0": ("attached", None), "1/t1": ("free", None)}
     assert fabric.attach("node-0", "A100").devices[0].uid == "1/t1"
-    with pytest.raises(Refused, match="no free gpu of this model is left"):
+    with pytest.raises(Refused, match="no gpu of this model is free"):
         fabric.attach("node-0", "A100")
 
 
@@ -142,7 +142,7 @@ def test_a_machine_that_cannot_be_served_is_said(
     assert set(shown.machines) == {UUIDS["m0"], UUIDS["m1"]}
     assert shown.problems == {f"machines/{uid}": (
         f"option machines: {path} of machine {uid} must be an endpoint, or a zone of a fabric without Connections, and "
-        "no ComputerSystem may have this endpoint or this uid; correct the path, or leave the machine out")}
+        "no ComputerSystem may have this endpoint or this uid. Correct the path, or leave the machine out")}
 
 
 def test_the_power_of_a_machine_behind_a_port_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,12 +159,12 @@ def test_the_power_of_a_machine_behind_a_port_is_not_known(monkeypatch: pytest.M
     (["node-0"], "machines: "),
     ({"node/0": f"{FABRIC}/Zones/1"}, "machines: 'node/0'"),
     ({"node-0": "/redfish/v1/Systems/1"}, "machines.node-0: '/redfish/v1/Systems/1'"),
-    ({"node-0": f"{FABRIC}/Zones/1", "node-1": f"{FABRIC}/Zones/1"}, "another machine has this path"),
+    ({"node-0": f"{FABRIC}/Zones/1", "node-1": f"{FABRIC}/Zones/1"}, "Another machine has this path"),
 ])
 def test_bad_machines_are_refused_by_name(machines: t.Any, said: str) -> None:
     with pytest.raises(BadConfiguration) as caught:
         FabricConfig.from_dict({"manager": "redfish", "endpoint": "https://x.example", "auth": "none",
                                 "machines": machines})
     assert said in str(caught.value)
-    with pytest.raises(BadConfiguration, match=r"machines: .*no use for it"):
+    with pytest.raises(BadConfiguration, match=r"machines: .*does not use it"):
         FabricConfig.from_dict({"manager": "nec", "endpoint": "https://x.example", "machines": PORTS})

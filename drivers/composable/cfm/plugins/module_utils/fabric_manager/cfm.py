@@ -131,7 +131,7 @@ class CfmDriver:
     ) -> Task:
         """Compose ``count`` regions, one after the other, each on a free port of the host."""
         if kind not in self.capabilities.kinds:
-            raise Refused(f"kind: {kind!r} is not allowed; cfm-service attaches memory")
+            raise Refused(f"kind: {kind!r} is not allowed. cfm-service attaches memory")
         size = view.size_of(model)
         came, errors = list[Device](), list[FabricError]()
         with self._attaching:
@@ -283,7 +283,7 @@ class CfmDriver:
         device = seen.device(self._with_health(blade, port), region)
         if region.size != size:
             refusal = Refused(f"{device.uid} was attached to host {port.host} with {region.size} MiB in place of "
-                              f"{size} MiB; it must be returned")
+                              f"{size} MiB. Return it")
             refusal.device = device
             raise refusal
         return healthy(device, f"health of its port {port.ident}")

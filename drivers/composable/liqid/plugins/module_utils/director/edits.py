@@ -188,7 +188,7 @@ class Edits:
         if want.machine not in layout.machines:
             raise missing(purpose, layout, want.machine)
         if want.kind not in wire.KINDS:
-            raise Refused(f"{purpose}: kind {want.kind!r} is not allowed; allowed are {', '.join(wire.KINDS)}")
+            raise Refused(f"{purpose}: kind {want.kind!r} is not allowed. Allowed are {', '.join(wire.KINDS)}")
         free = [part for part in layout.free(want.model, layout.machine(want.machine).fabric, want.kind)
                 if part.device.uid not in taken]
         if not free:
@@ -382,7 +382,7 @@ class Edits:
             if state == wire.FAILURE:
                 raise Refused(f"cannot {purpose}: the Liqid Director accepted it, and it failed")
             if patience.over:
-                raise Uncertain(f"cannot {purpose}: it is not done after {self._timeout:g} s; it may still be")
+                raise Uncertain(f"cannot {purpose}: it is not done after {self._timeout:g} s. It may go on")
             patience.pause()
 
     def _task_state(self, path: str) -> str:
@@ -409,7 +409,7 @@ class Edits:
         while not step.is_done(layout := self._look()):
             if notice.over:
                 raise Missing(f"cannot wait for an operation: it has ended, and device {told['device']} is not where "
-                              f"it had put it, so somebody has moved it since")
+                              f"it had put it, so another client has moved it since")
             notice.pause()
         return layout.parts.get(told["device"]) if told["attaches"] else None
 

@@ -81,9 +81,9 @@ def ask_connection(preconditions: Preconditions, changes: Changes) -> Ask:
 def _ask_disconnect(preconditions: Preconditions, change: Change) -> Ask:
     ours = _ours(preconditions, change)[0]
     if len(ours.targets) > 1 or ours.groups:
-        raise Refused(f"connection {ours.uri} carries other devices than {change.unit.uid} too; it is not deleted")
+        raise Refused(f"connection {ours.uri} connects other devices besides {change.unit.uid}. It was kept")
     if not set(ours.initiators) <= set(change.initiators):
-        raise Refused(f"connection {ours.uri} gives {change.unit.uid} to other machines too; it is not deleted")
+        raise Refused(f"connection {ours.uri} gives {change.unit.uid} to other machines too. It was kept")
     return Ask("DELETE", ours.uri, headers={"If-Match": ours.etag} if ours.etag else {})
 
 

@@ -149,7 +149,7 @@ class CompositionExecutor:
             moving = preconditions is None or any(dialect.moving(preconditions, change) for change in changes)
             if patience.over or (notice.over and not moving):
                 words = "; ".join(purpose(o.what) for o in operations)
-                raise Uncertain(f"cannot {words}: the CDI Manager took the request, but does not show it as done")
+                raise Uncertain(f"cannot {words}: the CDI Manager accepted the request, but does not show its result")
             patience.pause()
 
     def _give_back(

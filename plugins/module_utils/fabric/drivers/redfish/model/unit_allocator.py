@@ -89,8 +89,8 @@ class UnitAllocator:
             ways = ", ".join(dialect.name for dialect in DIALECTS)
             return Refused(f"cannot attach a {model} to machine {machine}: {free} are free, but the CDI Manager offers "
                            f"none of {ways} for this machine")
-        return Refused(f"cannot attach a {model} to machine {machine}: no free {kind} of this model is left that the "
-                       "machine can be given", exhausted=True)
+        return Refused(f"cannot attach a {model} to machine {machine}: no {kind} of this model is free for "
+                       "this machine", exhausted=True)
 
 
 def candidates(service_model: ServiceModel, host: Host, model: str, kind: str | None) -> Iterator[Unit]:

@@ -147,7 +147,7 @@ class Service:
             pages = [*self._pages(uri, levels)]
             if all(pages) and _is_whole([page for page in pages if page]):
                 return [entry for page in pages if page for entry in page.entries()]
-        raise Unavailable(f"cannot read {uri}: it does not have as many members as it says, in {READINGS} readings")
+        raise Unavailable(f"cannot read {uri}: its count and its list of members differed in {READINGS} readings")
 
     def _pages(self, uri: str, levels: int) -> Iterable[Collection | None]:
         """Yield all pages, with None for an absent page, or nothing without a collection."""

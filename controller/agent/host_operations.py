@@ -260,7 +260,7 @@ class HostOperations:
             try:
                 self._seen.devices = pci.devices(self._root)
             except NotProven as error:
-                raise NodeTrouble(NOT_PROVEN, f"{error}; the bus of the node must be readable") from None
+                raise NodeTrouble(NOT_PROVEN, f"{error}. Make the bus of the node readable") from None
             self._seen.at = time.monotonic()
             self._seen.addresses |= {d.address for d in self._seen.devices}
         return self._seen.devices

@@ -20,7 +20,7 @@ except ImportError:
 def search(answer: t.Any, query: str) -> t.Any:
     """Return the result of a JMESPath expression. Raise BadConfiguration."""
     if not HAS_JMESPATH:
-        raise BadConfiguration("query", query, "it needs the Python library jmespath; install it")
+        raise BadConfiguration("query", query, "it needs the Python library jmespath. Install it")
     untyped: t.Any = jmespath.search
     try:
         return untyped(query, answer)

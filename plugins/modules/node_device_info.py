@@ -126,7 +126,7 @@ devices:
       model: NVIDIA A100-PCIE-40GB
       idle: false
       users: [pid 4711 (python)]
-      why: "0000:10:00.0 is open on the node by pid 4711 (python); end them, or wait until they end"
+      why: "0000:10:00.0 is open on the node by pid 4711 (python). End these processes, or wait until they end"
 """
 
 import typing as t

@@ -36,7 +36,7 @@ def work(task: TaskContext) -> dict[str, object]:
     """
     params, client, config = task.params, cluster_module.cluster(task.params), engine_module.config(task)
     if not (task.check_mode or params["proposal"]):
-        raise BadAsk("proposal", params["proposal"], "look at the proposal in check mode, and give its id")
+        raise BadAsk("proposal", params["proposal"], "run in check mode to see the proposal, then set its id")
     found = room(capture.take(client, config), asked(params))
     result = {"changed": bool(found.moves), "proposal": found.as_data(), "says": found.sentence,
               "diff": found.difference()}

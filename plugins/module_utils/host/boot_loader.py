@@ -104,7 +104,7 @@ class Record:
         except (OSError, ValueError) as error:
             raise Unreadable(f"{self.path} cannot be read: {error}") from None
         if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-            raise Unreadable(f"{self.path} is no list of kernel parameters; correct or remove it")
+            raise Unreadable(f"{self.path} is not a list of kernel parameters. Correct or remove it")
         return found
 
     def add(self, added: Sequence[str]) -> None:

@@ -42,7 +42,7 @@ def check(root: Path, node: str, system_uuid: str) -> None:
     if not (same_uuid if uuid and system_uuid else same_name):
         raise OtherMachine(
             f"This machine is {name or 'without a readable name'} (system UUID {uuid or 'not readable'}), and not the "
-            f"node {node or 'of another name'} (system UUID {system_uuid or 'not reported'}). Nothing was touched. "
+            f"node {node or 'of another name'} (system UUID {system_uuid or 'not reported'}). Nothing was changed. "
             "Correct ansible_host and composable_node_name of the host in the inventory")
 
 
@@ -82,13 +82,13 @@ def alone(root: Path) -> t.Iterator[None]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise Busy(f"{path} cannot be opened ({error.strerror}), so another task may be at work on this machine. "
+        raise Busy(f"{path} cannot be opened ({error.strerror}), so another task may run on this machine. "
                    "Run the task as root") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise Busy("Another task of node_device works on this machine. Wait until it has ended") from None
+        raise Busy("Another task of node_device runs on this machine. Wait until it ends") from None
     try:
         yield
     finally:

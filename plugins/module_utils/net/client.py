@@ -157,7 +157,7 @@ class HttpClient:
 
 def _line(name: str, value: str) -> str:
     if not _FIELD_VALUE.fullmatch(value):
-        raise BadHeader(f"{name} has characters that no HTTP header may have")
+        raise BadHeader(f"{name} has characters that are not allowed in an HTTP header")
     return f"{name}: {value}\r\n"
 
 
@@ -169,9 +169,9 @@ def _content(body: bytes, headers: Headers) -> bytes:
     try:
         unpacked = unpacking.decompress(body, LONGEST_BODY + 1)
     except zlib.error:
-        raise BadResponse("the body is not gzip, as its header says") from None
+        raise BadResponse("the body is not gzip, although its header says so") from None
     if len(unpacked) > LONGEST_BODY:
         raise TooLong(f"the unpacked body of the answer is longer than {LONGEST_BODY} bytes")
     if not unpacking.eof:
-        raise BadResponse("the body is not gzip, as its header says")
+        raise BadResponse("the body is not gzip, although its header says so")
     return unpacked

@@ -82,4 +82,4 @@ class Dialer:
         request = f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{proxy.header}\r\n"
         status, _unused = HttpConnection(sock).ask(request.encode(), timeout)
         if not 200 <= status < 300:
-            raise BadResponse(f"it answers {status} when asked for a way to {where}")
+            raise BadResponse(f"it answered {status} to the request for a connection to {where}")

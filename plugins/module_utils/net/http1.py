@@ -133,21 +133,21 @@ class HttpConnection:
         while True:
             while (end := self._rest.find(b"\r\n\r\n")) < 0:
                 if len(self._rest) > _HEAD_LIMIT:
-                    raise BadResponse("the head of the answer does not end")
+                    raise BadResponse("the header of the answer is not terminated")
                 self._more("the server closed it without an answer")
             head, self._rest = self._rest[:end], self._rest[end + 4 :]
             status, headers, minor = _parsed(head.decode("latin-1"))
             if status >= 200:
                 return status, headers, minor
             if status == 101:
-                raise BadResponse("the server changes the protocol")
+                raise BadResponse("the server switched to another protocol")
 
     def _begin_body(self, status: int, headers: Headers, minor: str) -> None:
         options = headers.get("connection", "").lower()
         self._keep = "close" not in options and (minor == "1" or "keep-alive" in options)
         coding = headers.get("transfer-encoding", "").lower()
         if coding not in ("", "chunked"):
-            raise BadResponse(f"the transfer coding {coding!r} was not asked for")
+            raise BadResponse(f"the server used the transfer coding {coding!r}, which the client does not accept")
         empty = status in (204, 304)
         self._chunked = bool(coding) and not empty
         self._length = 0 if empty else _length(headers)
@@ -187,7 +187,7 @@ class HttpConnection:
                 if not line:
                     return
             elif len(line) > _LINE_LIMIT:
-                raise BadResponse("a trailer does not end")
+                raise BadResponse("the HTTP trailer is not terminated")
             else:
                 self._more()
 
@@ -201,7 +201,7 @@ class HttpConnection:
         """Return some bytes, or none at the end. Raise TimeoutError after the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the answer was not complete in time")
+            raise TimeoutError("the answer did not arrive completely in time")
         # The socket's timeout is for each call. A server that sends single bytes would never end.
         self._wait_at_most(min(left, self._timeout))
         return self._wire.recv(_RECEIVE)
@@ -216,7 +216,7 @@ def _parsed(head: str) -> tuple[int, Headers, str]:
     first, *lines = head.split("\r\n")
     found = _STATUS_LINE.fullmatch(first)
     if found is None:
-        raise BadResponse("the answer does not begin as HTTP/1.1 does")
+        raise BadResponse("the answer does not begin like HTTP/1.1")
     headers: Headers = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -232,7 +232,7 @@ def _length(headers: Headers) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise BadResponse("the length of the answer is not one number")
+        raise BadResponse("the Content-Length of the answer is not one number")
     return int(text)
 
 
@@ -253,7 +253,7 @@ def _take_chunks(buffer: bytes, left: int) -> tuple[bytes, bytes, int]:
             if left > 2 or len(buffer) < at + 2:
                 break
             if buffer[at : at + 2] != b"\r\n":
-                raise BadResponse("a chunk is longer than it says")
+                raise BadResponse("a chunk is longer than its size")
             at += 2
         found = _CHUNK_SIZE.match(buffer, at)
         if found is None:

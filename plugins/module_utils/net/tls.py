@@ -146,7 +146,7 @@ class TlsInTls:
 
     def _fill(self, deadline: float) -> None:
         if time.monotonic() > deadline:
-            raise TimeoutError("the record was not complete in time")
+            raise TimeoutError("the TLS record did not arrive completely in time")
         data = self.socket.recv(_RECEIVE)
         if data:
             self._incoming.write(data)

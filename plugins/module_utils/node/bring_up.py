@@ -57,7 +57,7 @@ def bring_up(host: Host, wanted: Wanted, options: Options, note: Callable[[Evide
         with KernelLog(host.root) as log:
             return _BringUp(host, wanted, options, progress, log).run()
     except NotProven as error:
-        unread = NodeTrouble(NOT_PROVEN, f"{error}; the bus of the node must be readable")
+        unread = NodeTrouble(NOT_PROVEN, f"{error}. Make the bus of the node readable")
         progress.trouble(unread)
         raise unread from None
     except NodeTrouble as trouble:
@@ -117,7 +117,7 @@ class _BringUp:
         self._check_windows(device)
         if link and _narrow(link):
             self.progress.trouble(NodeTrouble(LINK_DEGRADED, f"the link of {device.address} has {link.width} lanes of "
-                                                             f"{link.max_width}; reseat the device or its cable"))
+                                                             f"{link.max_width}. Reseat the device or its cable"))
         self._bind(device, vendor)
         self.progress.step(BOUND)
         uuid = self._touch(device, vendor)
@@ -130,7 +130,7 @@ class _BringUp:
             with KernelLog(self.host.root, whole=True) as log:
                 told = [f.line for f in faults(log.new_lines(), device.address) if f.kind == NO_SPACE]
             raise NodeTrouble(NO_ROOM_FOR_BARS, f"{device.address} got no address for its memory windows (BAR "
-                              f"{', '.join(map(str, without))}){_said(told)}; set the kernel parameters that reserve "
+                              f"{', '.join(map(str, without))}){_said(told)}. Set the kernel parameters that reserve "
                               "room behind the fabric's ports and reboot the node")
 
     def _bind(self, device: pci.PciDevice, vendor: Vendor) -> None:
@@ -138,8 +138,8 @@ class _BringUp:
         if device.driver and (not driver or device.driver == driver):
             return
         if device.driver:
-            raise NodeTrouble(DRIVER_NOT_BOUND, f"{device.address} is bound to {device.driver} and not to {driver}; "
-                                                f"keep {device.driver} from loading on the node")
+            raise NodeTrouble(DRIVER_NOT_BOUND, f"{device.address} is bound to {device.driver} and not to {driver}. "
+                                                f"Prevent {device.driver} from loading on the node")
         self._load(driver, vendor)
         try:
             if bus.bind(self.host.root, device.address, driver, self.options.patience):
@@ -192,10 +192,10 @@ class _BringUp:
     def _fail(self, device: pci.PciDevice, said: str, reason: str, step: str) -> None:
         fault = self._fault(device)
         if pci.find(self.host.root, device.address) is None or pci.is_lost(self.host.root, device.address):
-            raise NodeTrouble(LOST_ON_BUS, f"{device.address} has fallen off the bus{_said([fault] if fault else [])}; "
-                                           "check the fabric, detach the device with force and attach it again")
+            raise NodeTrouble(LOST_ON_BUS, f"{device.address} has fallen off the bus{_said([fault] if fault else [])}. "
+                                           "Check the fabric, detach the device with force and attach it again")
         said = fault or self._probe_failure(device) or said
-        raise NodeTrouble(reason, f"{device.address}: {step}: {said}; see the node's kernel log")
+        raise NodeTrouble(reason, f"{device.address}: {step}: {said}. See the node's kernel log")
 
     def _read_log(self) -> None:
         self.lines += self.log.new_lines()

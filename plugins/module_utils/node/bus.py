@@ -101,7 +101,7 @@ def await_gone(root: Path, address: str, patience: float) -> None:
     """Wait until the device is off the bus. Raise Hangs."""
     entry = root / "sys/bus/pci/devices" / address
     if not until(lambda: not entry.exists(), patience):
-        raise Hangs(f"{address} is still on the bus {patience:g} s after its removal was asked for")
+        raise Hangs(f"{address} is still on the bus {patience:g} s after the request to remove it")
 
 
 def removal_file(root: Path, address: str) -> Path:
@@ -129,7 +129,7 @@ def ask(root: Path, path: Path, text: str, patience: float) -> None:
     work = str(path.relative_to(root))
     earlier = left_behind.running(root, work)
     if earlier:
-        raise Hangs(f"{path}: the kernel has not answered an earlier write, process {earlier}; the device may hang")
+        raise Hangs(f"{path}: the kernel has not answered an earlier write of process {earlier}. The device may hang")
     write(path, text, patience, lambda pid: left_behind.note(root, work, pid))
 
 
@@ -145,8 +145,8 @@ def write(path: Path, text: str, patience: float, begun: Callable[[int], None] =
         begun(writer.pid)
         said = writer.communicate(timeout=patience)[1].decode(errors="replace").strip()
     except subprocess.TimeoutExpired:
-        raise Hangs(f"{path}: the kernel has not answered for {patience:g} s; the device may hang") from None
+        raise Hangs(f"{path}: the kernel has not answered for {patience:g} s. The device may hang") from None
     except OSError as error:
-        raise Hangs(f"{path}: process {writer.pid} writes to it and cannot be noted: {error}") from None
+        raise Hangs(f"{path}: process {writer.pid} writes to it and cannot be recorded: {error}") from None
     if writer.returncode:
         raise NotDone(f"{path} cannot be written: {said.splitlines()[-1] if said else 'no reason given'}")

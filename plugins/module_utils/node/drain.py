@@ -26,7 +26,7 @@ def drain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, u
     """
     names = {"address": device.address, "memdev": pci.memdev(host.root, device.address)}
     if vendor.idle_by == OFFLINE and not names["memdev"]:
-        raise NodeTrouble(NOT_PROVEN, f"{device.address} shows no memory device; whether it is used cannot be told")
+        raise NodeTrouble(NOT_PROVEN, f"{device.address} shows no memory device, so its users cannot be found")
     argv, ask = (fill(command, **names) for command in (vendor.drain, vendor.drained))
 
     def back() -> None:
@@ -60,7 +60,7 @@ def undrain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options)
 
 def _confirm(said: str, ask: list[str], vendor: Vendor) -> None:
     if vendor.drained_says not in said or f"not {vendor.drained_says}" in said:
-        raise NodeTrouble(COMMAND_FAILED, f"{' '.join(ask)} does not say that new users are kept away: {said.strip()}")
+        raise NodeTrouble(COMMAND_FAILED, f"{' '.join(ask)} does not confirm that new users stay away: {said.strip()}")
 
 
 def unbind(host: Host, device: pci.PciDevice, options: Options, undo: Undo) -> None:
@@ -70,7 +70,7 @@ def unbind(host: Host, device: pci.PciDevice, options: Options, undo: Undo) -> N
     driver = device.driver
     undo.later(lambda: bus.bind(host.root, device.address, driver, options.patience))
     if not bus.unbind(host.root, device, options.patience):
-        raise NodeTrouble(COMMAND_FAILED, f"driver {driver} has not let go of {device.address} within "
+        raise NodeTrouble(COMMAND_FAILED, f"driver {driver} did not release {device.address} within "
                                           f"{options.patience:g} s")
 
 

@@ -58,11 +58,11 @@ class Holders:
         for module, parameter in self.vendor.kernel_clients:
             if self._parameter(module, parameter) in _ON:
                 raise NodeTrouble(NOT_PROVEN, f"{module} runs with {parameter} on, so the kernel itself may hold "
-                                              f"{self.device.address}; set its option {parameter}=0 and reboot")
+                                              f"{self.device.address}. Set its option {parameter}=0 and reboot")
         users = self._users()
         if users:
-            raise NodeTrouble(OPEN_ON_NODE, f"{self.device.address} is open on the node by {', '.join(users)}; end "
-                                            "them, or wait until they end")
+            raise NodeTrouble(OPEN_ON_NODE, f"{self.device.address} is open on the node by {', '.join(users)}. "
+                                            "End these processes, or wait until they end")
 
     def is_open_by_pods_alone(self, uids: Collection[str]) -> bool:
         """Return whether processes have the device open, and all belong to these pods.
@@ -93,7 +93,7 @@ class Holders:
         try:
             return pci.users(self.host.root, self.device)
         except NotProven as error:
-            raise NodeTrouble(NOT_PROVEN, f"{error}; whether {self.device.address} is idle cannot be told") from None
+            raise NodeTrouble(NOT_PROVEN, f"cannot find out whether {self.device.address} is idle: {error}") from None
 
 
 def cgroup_of(root: Path, user: str) -> str:

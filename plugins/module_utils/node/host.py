@@ -71,8 +71,8 @@ class Host:
         work = " ".join(argv)
         earlier = left_behind.running(self.root, work)
         if earlier:
-            raise NotEnded(COMMAND_FAILED, f"{work} was begun earlier and hangs in the kernel, process {earlier}; "
-                                           "reboot the node if it does not end")
+            raise NotEnded(COMMAND_FAILED, f"{work} began earlier and hangs in the kernel, as process {earlier}. "
+                                           "Reboot the node if it does not end")
         command, environment = self.command(argv)
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -94,7 +94,7 @@ class Host:
         try:
             left_behind.note(self.root, work, pid)
         except OSError as error:
-            raise NotEnded(COMMAND_FAILED, f"{work} is begun, process {pid}, and cannot be noted: {error}") from None
+            raise NotEnded(COMMAND_FAILED, f"{work} began as process {pid}, which cannot be noted: {error}") from None
 
     def command(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str] | None]:
         """Return the command as it is started here, and its environment, or None for our own."""

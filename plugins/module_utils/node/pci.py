@@ -126,7 +126,7 @@ def need(root: Path, wanted: str) -> PciDevice:
     found = find(root, wanted)
     if found is None:
         known = ", ".join(f"{d.address} ({d.uuid})" if d.uuid else d.address for d in devices(root))
-        raise UnknownDevice(f"device: {wanted!r} is not on this node; allowed are {known or 'none, the bus is empty'}")
+        raise UnknownDevice(f"device: {wanted!r} is not on this node. Allowed are {known or 'none, the bus is empty'}")
     return found
 
 
@@ -137,7 +137,7 @@ def device_files(root: Path, device: PciDevice) -> list[str]:
     found = [f"/dev/dri/{p.name}" for p in sorted(drm.iterdir())] if drm.is_dir() else []
     if device.driver == "nvidia":
         if device.minor is None:
-            raise NotProven(f"the NVIDIA driver has {device.address} and names no Device Minor for it")
+            raise NotProven(f"the NVIDIA driver has {device.address} and shows no Device Minor for it")
         return [f"/dev/nvidia{device.minor}", *found]
     if device.driver == "vfio-pci":
         group = entry / "iommu_group"
@@ -147,7 +147,7 @@ def device_files(root: Path, device: PciDevice) -> list[str]:
     if device.driver == "cxl_pci" and memdev(root, device.address):
         return [f"/dev/cxl/{memdev(root, device.address)}"]
     if device.driver is not None and not found:
-        raise NotProven(f"driver {device.driver} has {device.address}; by which files it is used is not known")
+        raise NotProven(f"driver {device.driver} has {device.address}, and the files by which it is used are unknown")
     return found
 
 

@@ -50,7 +50,7 @@ def openers(root: Path, numbers: Iterable[str]) -> list[str]:
     # A hanging file system, as of a server that is away, blocks the thread. So allow only one
     # thread.
     if not _LOOKING.acquire(timeout=PATIENCE):
-        raise NotProven("an earlier look at the files of the node's processes has not ended; a file system hangs")
+        raise NotProven("an earlier search of the files of the node's processes has not ended. A file system hangs")
     try:
         look.start()
     except RuntimeError as error:
@@ -58,7 +58,7 @@ def openers(root: Path, numbers: Iterable[str]) -> list[str]:
         raise NotProven(f"the files of the node's processes cannot be read: {error}") from None
     look.join(PATIENCE)
     if look.is_alive():
-        raise NotProven(f"{look.at} has not been read within {PATIENCE:g} s; its file system hangs")
+        raise NotProven(f"{look.at} has not been read within {PATIENCE:g} s. Its file system hangs")
     if look.error:
         raise look.error
     return look.found
@@ -76,7 +76,7 @@ class _Look(threading.Thread):
         self._number = _simulated_number(root) if (root / SIMULATED).exists() else _number
         self.at = ""
         self.found: list[str] = []
-        self.error: Exception | None = NotProven("the look at the node's processes broke off")
+        self.error: Exception | None = NotProven("the search of the node's processes ended early")
 
     def run(self) -> None:
         """Read to the end. Then another reading may begin."""

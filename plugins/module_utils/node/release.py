@@ -125,7 +125,7 @@ def _find(host: Host, device: Evidence, known: Collection[str]) -> pci.PciDevice
     try:
         there = [d for d in pci.devices(host.root) if may_be(device.uuid, d.vendor, d.pci_class)]
     except NotProven as error:
-        raise NodeTrouble(NOT_PROVEN, f"{error}; whether the device is on the bus cannot be told") from None
+        raise NodeTrouble(NOT_PROVEN, f"cannot find out whether the device is on the bus: {error}") from None
     by_uuid = next((d for d in there if device.uuid and d.uuid == device.uuid), None)
     if by_uuid:
         if device.uuid in known:
@@ -138,12 +138,12 @@ def _find(host: Host, device: Evidence, known: Collection[str]) -> pci.PciDevice
     unnamed = [d for d in unnamed if d.address not in known]
     if by_address or not unnamed:
         return by_address
-    raise NodeTrouble(NOT_PROVEN, "which device of the node it is cannot be told; it may be "
-                                  f"{' or '.join(d.address for d in unnamed)}, which names no UUID; bind its driver")
+    raise NodeTrouble(NOT_PROVEN, "cannot find out which device of the node it is. It may be "
+                                  f"{' or '.join(d.address for d in unnamed)}, which has no UUID. Bind its driver")
 
 
 def _shared(what: str, value: str) -> NodeTrouble:
-    return NodeTrouble(NOT_PROVEN, f"{value} is also the {what} of another device; compare the node's devices with "
+    return NodeTrouble(NOT_PROVEN, f"{value} is also the {what} of another device. Compare the node's devices with "
                                    "those that the CDI Manager and the ComposableResources name")
 
 
@@ -272,7 +272,7 @@ class _Release:
             plugin.restart()
         except NotRestarted as error:
             self.is_plugin_restarted = False
-            raise NodeTrouble(OPEN_ON_NODE, f"the vendor's plugin has {self.device.address} open; {error}") from error
+            raise NodeTrouble(OPEN_ON_NODE, f"the vendor's plugin has {self.device.address} open: {error}") from error
         bus.until(lambda: not self.holders.is_open(), self.options.patience)
 
     def _show_to_plugin(self) -> None:
@@ -282,7 +282,7 @@ class _Release:
         try:
             self.plugin.restart()
         except NotRestarted as error:
-            said = f"the vendor's plugin does not see {self.device.address}; {error}"
+            said = f"the vendor's plugin does not see {self.device.address}: {error}"
             raise NodeTrouble(OPEN_ON_NODE, said) from error
 
     def _unless_forced(self, step: Callable[[], None]) -> None:
@@ -337,7 +337,7 @@ class _Release:
             self.progress.trouble(trouble)
             return
         said = [trouble.message, *self.undo.all(), *self.services.all()]
-        trouble.message = "; and taking it back: ".join(said)
+        trouble.message = ". Taking it back failed: ".join(said)
         evidence = self.progress.evidence
         back = evidence.with_phase(_usable(evidence))
         self.progress.become(back.with_trouble(trouble.reason, trouble.message, self.options.clock()))
@@ -346,7 +346,7 @@ class _Release:
 def _as_trouble(error: BaseException) -> NodeTrouble:
     """Convert any other error, such as of the API server or a stop from outside."""
     reason = NOT_PROVEN if isinstance(error, NotProven) else COMMAND_FAILED
-    return NodeTrouble(reason, f"the release broke off: {type(error).__name__}: {error}")
+    return NodeTrouble(reason, f"the release ended with an error: {type(error).__name__}: {error}")
 
 
 def _usable(evidence: Evidence) -> str:

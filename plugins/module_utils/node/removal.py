@@ -72,8 +72,8 @@ def _why(log: KernelLog, address: str) -> str:
 
 def hung(address: str, said: str) -> NodeTrouble:
     """Return the error for a removal that does not end."""
-    return NodeTrouble(REMOVAL_HUNG, f"the removal of {address} hangs in the kernel ({said}); end what still holds the "
-                                     "device; if the removal does not end then, reboot the node")
+    return NodeTrouble(REMOVAL_HUNG, f"the removal of {address} hangs in the kernel ({said}). End the processes that "
+                                     "still use the device. If the removal does not end then, reboot the node")
 
 
 def _forget_file(root: Path, device: pci.PciDevice) -> None:

@@ -67,12 +67,12 @@ def await_end(root: Path, address: str, patience: float) -> None:
     try:
         ended = bus.until(lambda: not is_under_way(root, address), patience)
     except NotProven as error:
-        raise NodeTrouble(NOT_PROVEN, f"{error}; whether the memory is sanitized cannot be told") from None
+        raise NodeTrouble(NOT_PROVEN, f"cannot find out whether the memory is sanitized: {error}") from None
     if not ended:
-        raise NodeTrouble(SANITIZING, f"the kernel is sanitizing the memory of {address}, which may take hours; wait")
+        raise NodeTrouble(SANITIZING, f"the kernel is sanitizing the memory of {address}, which may take hours. Wait")
 
 
 def not_offered(address: str) -> str:
     """Return the sentence about memory that the kernel cannot sanitize."""
-    return (f"the kernel offers no way to sanitize the memory of {address}; a claim gets the memory only "
+    return (f"the kernel offers no way to sanitize the memory of {address}. A claim gets the memory only "
             "in a namespace that the node agents' option --unsanitized-memory names")

@@ -87,8 +87,8 @@ class Search:
 
     def not_found(self) -> str:
         """Return the message if no device appeared."""
-        return (f"the device is not on the node's bus {self.options.search_patience:g} s after it was attached; "
-                f"{looked(self.root, self.options)}; check its cable and the fabric's port, or set rescan to bus")
+        return (f"the device is not on the node's bus {self.options.search_patience:g} s after it was attached. "
+                f"{looked(self.root, self.options)}. Check its cable and the fabric's port, or set rescan to bus")
 
 
 def is_possible(root: Path, device: pci.PciDevice, uuid: str, known: Collection[str], options: Options) -> bool:
@@ -113,8 +113,8 @@ def look(root: Path, options: Options) -> None:
 def looked(root: Path, options: Options) -> str:
     """Return what ``look`` does, as part of a sentence."""
     if options.rescan == "bus":
-        return "the whole bus was looked at again"
+        return "The whole bus was searched"
     if options.rescan == "port":
         ports = ", ".join(options.ports or pci.ports(root))
-        return f"the ports {ports} were looked at again" if ports else "it shows no empty port to look at again"
-    return "rescan is never, so nothing looked for it"
+        return f"The ports {ports} were searched" if ports else "The node has no empty port to search"
+    return "The option rescan is never, so the bus was not searched"

@@ -61,4 +61,4 @@ class Progress:
         if len(since) < len(begun) or self._clock() - max(when for _key, when in since) < STUCK_SECONDS:
             return ""
         keys = ", ".join(sorted({key for key, _when in since}))
-        return f"all {len(begun)} workers have been at one key for {STUCK_SECONDS:g} s: {keys}"
+        return f"all {len(begun)} workers have worked on one key for {STUCK_SECONDS:g} s: {keys}"

@@ -123,4 +123,4 @@ def _error(future: Future[object]) -> BaseException | None:
     try:
         return future.exception()
     except CancelledError:
-        return Stopped("it was not begun")
+        return Stopped("it did not begin")

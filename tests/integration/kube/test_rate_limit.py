@@ -35,7 +35,7 @@ def limited(client: Client) -> Client:
 def test_beyond_the_limit_nothing_is_sent_and_it_is_said_why(api: FakeApi, limited: Client) -> None:
     api.on(f"GET {NODE}", DONE, DONE)
     limited.get(NODES, "n0")
-    with pytest.raises(Unreachable, match=r"our own limit of 1 requests a second \(kube_api_qps\)") as caught:
+    with pytest.raises(Unreachable, match=r"the limit of 1 requests a second \(kube_api_qps\)") as caught:
         limited.get(NODES, "n0")
     assert not caught.value.sent
     assert len(api.sent(f"GET {NODE}")) == 1
@@ -44,14 +44,14 @@ def test_beyond_the_limit_nothing_is_sent_and_it_is_said_why(api: FakeApi, limit
 def test_each_try_counts(api: FakeApi, limited: Client) -> None:
     again = status(429)
     api.on(f"GET {NODE}", Reply(again.body, 429, {"Retry-After": "0"}), DONE)
-    with pytest.raises(Unreachable, match="our own limit"):
+    with pytest.raises(Unreachable, match="the limit"):
         limited.get(NODES, "n0")
 
 
 def test_one_limit_for_all_that_is_made_of_it(api: FakeApi, limited: Client) -> None:
     api.on(f"GET {NODE}", DONE)
     limited.guarded(lambda: None).get(NODES, "n0")
-    with pytest.raises(Unreachable, match="our own limit"):
+    with pytest.raises(Unreachable, match="the limit"):
         limited.get(NODES, "n0")
 
 
@@ -72,7 +72,7 @@ def test_lease_is_renewed_whatever_the_engine_asks_for(api: FakeApi, client: Cli
     api.on(f"POST {LEASES.path(namespace='default')}", {"metadata": {"name": "leader"}, "spec": {}})
     lease = Lease(client, "default", "leader", "me")
     assert lease.acquire(1.0)
-    with pytest.raises(Unreachable, match="our own limit"):
+    with pytest.raises(Unreachable, match="the limit"):
         limited.get(NODES, "n0")
     assert lease.held
     api.on(f"PUT {path}", {"metadata": {"name": "leader"}, "spec": {}})

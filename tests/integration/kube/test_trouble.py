@@ -124,7 +124,7 @@ def test_a_cut_reply_of_a_write_is_uncertain(api: FakeApi, client: Client) -> No
 def test_a_silent_server_is_given_up(api: FakeApi, connect: ClientFactory) -> None:
     api.on(f"POST {ALL}", Stream())
     client = connect({"limits": Limits(read=0.2)})
-    with pytest.raises(Unreachable, match="no whole answer within the read timeout") as raised:
+    with pytest.raises(Unreachable, match="no complete answer within the read timeout") as raised:
         create(client)
     assert raised.value.sent
 

@@ -110,7 +110,7 @@ def test_a_dead_connection_is_found_by_its_silence(api: FakeApi, client: Client)
     api.on(WATCH, stream)
     watch = client.watch(NODES, "1", silence=0.3)
     next(watch)
-    with pytest.raises(Unreachable, match="no whole answer within"):
+    with pytest.raises(Unreachable, match="no complete answer within"):
         next(watch)
 
 

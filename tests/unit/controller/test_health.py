@@ -73,7 +73,7 @@ def test_process_is_alive(server: HealthServer) -> None:
 
 
 def test_engine_whose_workers_are_stuck_is_not_alive(server: HealthServer, engine: FakeEngine) -> None:
-    engine.stuck_at = "all 8 workers have been at one key for 300 s: node default/secret"
+    engine.stuck_at = "all 8 workers have worked on one key for 300 s: node default/secret"
     assert get(server, "/healthz") == (500, {"ok": False})
 
 

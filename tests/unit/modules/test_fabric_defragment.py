@@ -243,4 +243,4 @@ def test_bad_questions(run_module: RunModule, bench: Bench, options: dict[str, t
 
 def test_without_a_proposal_nothing_is_carried_out(run_module: RunModule, bench: Bench) -> None:
     found = run_module(fabric_defragment, **ASK)
-    assert found["msg"] == "proposal: None is not usable: look at the proposal in check mode, and give its id"
+    assert found["msg"] == "proposal: None is not usable: run in check mode to see the proposal, then set its id"

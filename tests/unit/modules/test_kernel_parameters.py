@@ -143,7 +143,7 @@ def test_record_that_is_none_removes_nothing(run_module: RunModule, root: Path) 
     (root / RECORD).write_text('{"pci": 1}', encoding="utf-8")
     found = run(run_module, root, boot_loader="grub", state="absent")
     assert (found["failed"], grub(root)) == (True, GRUB)
-    assert "is no list of kernel parameters; correct or remove it" in found["msg"]
+    assert "is not a list of kernel parameters. Correct or remove it" in found["msg"]
 
 
 def test_present_needs_parameters(run_module: RunModule, root: Path) -> None:

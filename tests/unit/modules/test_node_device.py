@@ -117,7 +117,7 @@ def test_held_device_stays(run_module: RunModule, node: FakeNode, check: bool) -
     node.hold(0)
     found = run(run_module, node, check=check, state="absent", device="GPU-a")
     assert (found["failed"], found["error"], found["users"]) == (True, "OpenOnNode", ["pid 42 (python)"])
-    assert found["msg"] == f"{A} is open on the node by pid 42 (python); end them, or wait until they end"
+    assert found["msg"] == f"{A} is open on the node by pid 42 (python). End these processes, or wait until they end"
     assert node.entry(A).exists()
 
 

@@ -51,7 +51,7 @@ def test_one_device_by_uuid_and_by_address(run_module: RunModule, node: FakeNode
     node.hold(0)
     (found,) = rows(run_module, node, device=name)
     assert (found["address"], found["idle"], found["users"]) == (A, False, ["pid 42 (python)"])
-    assert found["why"] == f"{A} is open on the node by pid 42 (python); end them, or wait until they end"
+    assert found["why"] == f"{A} is open on the node by pid 42 (python). End these processes, or wait until they end"
 
 
 def test_what_cannot_be_proven_is_not_idle(run_module: RunModule, node: FakeNode) -> None:
@@ -73,7 +73,7 @@ def test_memory_is_neither_idle_nor_not(run_module: RunModule, node: FakeNode) -
 def test_unknown_device_is_an_error_that_names_the_others(run_module: RunModule, node: FakeNode) -> None:
     found = run_module(node_device_info, root=str(node.root), device=C)
     assert (found["failed"], found["error"]) == (True, "UnknownDevice")
-    assert f"allowed are {A} (GPU-a), {B}" in found["msg"]
+    assert f"Allowed are {A} (GPU-a), {B}" in found["msg"]
 
 
 def test_bus_that_cannot_be_read(run_module: RunModule, tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_never_means_never(node: FakeNode, notes: Notes) -> None:
 def test_device_that_does_not_come(node: FakeNode, notes: Notes) -> None:
     reason, message = failure(node, notes)
     assert reason == "NotOnBus"
-    assert message == (f"the device is not on the node's bus 0.3 s after it was attached; the ports {PORT_A}, {PORT_B} "
-                       "were looked at again; check its cable and the fabric's port, or set rescan to bus")
+    assert message == (f"the device is not on the node's bus 0.3 s after it was attached. The ports {PORT_A}, {PORT_B} "
+                       "were searched. Check its cable and the fabric's port, or set rescan to bus")
     assert steps(notes.last) == []
 
 
@@ -204,7 +204,7 @@ def test_narrow_link_is_told_and_the_device_goes_on(node: FakeNode, notes: Notes
     assert steps(found) == ["OnBus", "Bound", "Touched"]
     assert found.trouble
     assert (found.trouble.reason, found.trouble.message) == (
-        "LinkDegraded", f"the link of {A} has 4 lanes of 16; reseat the device or its cable")
+        "LinkDegraded", f"the link of {A} has 4 lanes of 16. Reseat the device or its cable")
     (node.entry(A) / "current_link_width").write_text("16", encoding="utf-8")
     assert bring_up(node.host, wanted(before=found), QUICK, notes).trouble is None
 
@@ -213,14 +213,14 @@ def test_driver_that_does_not_bind(node: FakeNode, notes: Notes) -> None:
     node.come(Card(A, "GPU-a", broken="bind"))
     reason, message = failure(node, notes)
     assert (reason, steps(notes.last)) == ("DriverNotBound", ["OnBus"])
-    assert message == f"{A}: bind driver nvidia: the kernel did not bind it; see the node's kernel log"
+    assert message == f"{A}: bind driver nvidia: the kernel did not bind it. See the node's kernel log"
 
 
 def test_words_of_the_driver_that_does_not_bind(node: FakeNode, notes: Notes) -> None:
     node.come(Card(A, "GPU-a", broken="bind"))
     line = f"nvidia: probe of {A} failed with error -1"
     node.before = lambda what: node.log(line) if what.startswith("drivers_probe") else None
-    assert failure(node, notes) == ("DriverNotBound", f"{A}: bind driver nvidia: {line}; see the node's kernel log")
+    assert failure(node, notes) == ("DriverNotBound", f"{A}: bind driver nvidia: {line}. See the node's kernel log")
 
 
 def test_driver_that_binds_at_a_second_attempt_is_in_order(node: FakeNode, notes: Notes) -> None:
@@ -232,7 +232,7 @@ def test_driver_that_binds_at_a_second_attempt_is_in_order(node: FakeNode, notes
 def test_other_driver_keeps_the_device(node: FakeNode, notes: Notes) -> None:
     node.come(Card(A, "GPU-a"), "nouveau")
     reason, message = failure(node, notes)
-    assert (reason, message) == ("DriverNotBound", f"{A} is bound to nouveau and not to nvidia; keep nouveau from "
+    assert (reason, message) == ("DriverNotBound", f"{A} is bound to nouveau and not to nvidia. Prevent nouveau from "
                                                    "loading on the node")
 
 

@@ -117,9 +117,9 @@ def test_file_system_that_hangs_proves_nothing(tmp_path: Path, start: Start, mon
 
     monkeypatch.setattr(probe, "_number", hang)
     monkeypatch.setattr(probe, "PATIENCE", 0.05)
-    with pytest.raises(NotProven, match=r"fd/\d+ has not been read within 0\.05 s; its file system hangs"):
+    with pytest.raises(NotProven, match=r"fd/\d+ has not been read within 0\.05 s. Its file system hangs"):
         openers(root, [ZERO])
-    with pytest.raises(NotProven, match=r"an earlier look .* has not ended; a file system hangs"):
+    with pytest.raises(NotProven, match=r"an earlier search .* has not ended\. A file system hangs"):
         openers(root, [ZERO])
     assert len(asked) == 1
     answered.set()

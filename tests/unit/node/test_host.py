@@ -75,7 +75,7 @@ def test_command_that_cannot_be_ended_is_not_begun_again(
     with pytest.raises(NotEnded, match=r"^nvidia-smi -L has not ended within 0\.5 s$"):
         Host(stand_in).run(["nvidia-smi", "-L"], 0.5)
     for program in (Host(stand_in), Host(stand_in)):
-        with pytest.raises(NotEnded, match=f"^nvidia-smi -L was begun earlier and hangs .* process {hung[0].pid};"):
+        with pytest.raises(NotEnded, match=rf"^nvidia-smi -L began earlier and hangs .* process {hung[0].pid}\."):
             program.run(["nvidia-smi", "-L"], 10)
     assert begun(stand_in) == [str(hung[0].pid)]
     assert Host(stand_in).run(["nvidia-smi", "-q"], 10).out == "done\n"

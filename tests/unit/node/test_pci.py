@@ -55,7 +55,7 @@ def test_device_is_found_by_uuid_or_address(root: Path) -> None:
 
 
 def test_unknown_device_names_the_known_ones(root: Path) -> None:
-    with pytest.raises(pci.UnknownDevice, match=r"^device: 'GPU-z' is not on this node; allowed are "
+    with pytest.raises(pci.UnknownDevice, match=r"^device: 'GPU-z' is not on this node. Allowed are "
                        r"0000:10:00.0 \(GPU-a\), 0000:11:00.0$"):
         pci.need(root, "GPU-z")
 
@@ -137,7 +137,7 @@ def test_driver_whose_files_are_not_known_proves_nothing(tmp_path: Path, driver:
 def test_nvidia_device_that_the_driver_does_not_describe_proves_nothing(tmp_path: Path) -> None:
     plug(tmp_path, A, driver="nvidia")
     process(tmp_path, 1, "init")
-    with pytest.raises(NotProven, match="names no Device Minor"):
+    with pytest.raises(NotProven, match="shows no Device Minor"):
         pci.users(tmp_path, pci.need(tmp_path, A))
 
 
@@ -146,7 +146,7 @@ def test_nvidia_device_without_a_number_proves_nothing(tmp_path: Path, minor: st
     plug(tmp_path, A, driver="nvidia")
     gpu(tmp_path, A, "GPU-a", minor)
     process(tmp_path, 1, "init")
-    with pytest.raises(NotProven, match="names no Device Minor"):
+    with pytest.raises(NotProven, match="shows no Device Minor"):
         pci.users(tmp_path, pci.need(tmp_path, A))
 
 

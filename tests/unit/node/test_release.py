@@ -194,7 +194,7 @@ def test_claim_that_turns_up_takes_all_back(node: FakeNode, notes: Notes, gpu_a:
 def test_what_cannot_be_taken_back_is_told(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
     node.answers[UNDRAIN] = Output(1, "", "cannot undrain")
     failure(node, notes, gpu_a, claims="claim a/b uses it")
-    assert str(notes.last.trouble).count(f"claim a/b uses it; and taking it back: {UNDRAIN} ended with 1") == 1
+    assert str(notes.last.trouble).count(f"claim a/b uses it. Taking it back failed: {UNDRAIN} ended with 1") == 1
 
 
 def test_device_that_does_not_drain_stays(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
@@ -403,7 +403,7 @@ def test_step_back_that_breaks_off_keeps_no_other_from_being_taken_back(
 
     node.before = fail
     assert failure(node, notes, gpu_a, claims="claim a/b uses it") == "ClaimInUse"
-    assert "claim a/b uses it; and taking it back: ValueError: odd" in str(notes.last.trouble)
+    assert "claim a/b uses it. Taking it back failed: ValueError: odd" in str(notes.last.trouble)
     assert A in node.persistent
 
 

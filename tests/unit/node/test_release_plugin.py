@@ -153,7 +153,7 @@ def test_plugin_that_must_not_look_again_is_left_alone(
     node.before, notes = comes, Notes()
     with pytest.raises(NodeTrouble) as caught:
         release(node.host, gpu_a, QUICK, notes, free, plugin=plugin)
-    assert f"the vendor's plugin does not see {A}; device gpu-1 has the taint" in caught.value.message
+    assert f"the vendor's plugin does not see {A}: device gpu-1 has the taint" in caught.value.message
     assert plugin.restarts == 1
     assert is_back(node, notes)
 
@@ -171,7 +171,7 @@ def test_without_a_drain_the_plugin_would_open_it_again(
 def test_a_plugin_that_must_not_be_restarted_keeps_the_device(
         node: FakeNode, plugin: HoldingPlugin, gpu_a: Evidence) -> None:
     plugin.sick, notes = "device gpu-1 has the taint gpu.nvidia.com/xid=48:NoSchedule", Notes()
-    with pytest.raises(NodeTrouble, match="open; device gpu-1 has the taint") as caught:
+    with pytest.raises(NodeTrouble, match="open: device gpu-1 has the taint") as caught:
         release(node.host, gpu_a, QUICK, notes, free, plugin=plugin)
     assert caught.value.reason == "OpenOnNode"
     assert plugin.restarts == 0

@@ -151,7 +151,7 @@ def _with_user(base: Connection, user: Entry) -> Connection:
     cert, key = user.pem("client-certificate"), user.pem("client-key")
     if bool(cert) != bool(key):
         missing = "client-key" if cert else "client-certificate"
-        raise user.bad(missing, "is missing; a client certificate needs both")
+        raise user.bad(missing, "is missing. A client certificate needs both")
     return replace(base, client_cert=cert, client_key=key, authorization=_authorization(user))
 
 
@@ -192,7 +192,7 @@ def _from_library(
 def _from_service_account(env: Mapping[str, str], folder: str) -> Connection:
     host, port = env.get("KUBERNETES_SERVICE_HOST"), env.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        problem = "none was given, KUBECONFIG is unset, ~/.kube/config is absent and this is not a pod"
+        problem = "none is set, KUBECONFIG is unset, ~/.kube/config is absent and this is not a pod"
         raise BadKubeconfig("connection", "kubeconfig", problem)
     files = Entry("service account", folder, folder, {"ca.crt": "ca.crt"})
     address = f"[{host}]" if ":" in host else host

@@ -40,7 +40,7 @@ class Impersonation:
         groups = _texts(entry, "as-groups", entry.values.get("as-groups"))
         found = cls("".join(one["as"]), tuple(groups), "".join(one["as-uid"]), tuple(_pairs(entry)))
         if not found.user and found != cls():
-            raise entry.bad("as", "is missing; as-groups, as-uid and as-user-extra need it")
+            raise entry.bad("as", "is missing. as-groups, as-uid and as-user-extra need it")
         return found
 
     def changed(self, user: str | None, groups: Iterable[str] | None) -> Impersonation:
@@ -54,7 +54,7 @@ class Impersonation:
         if groups:
             found = replace(found, groups=tuple(_texts(entry, "impersonate_groups", list(groups))))
         if found.groups and not found.user:
-            raise entry.bad("impersonate_user", "is missing; impersonate_groups needs it")
+            raise entry.bad("impersonate_user", "is missing. impersonate_groups needs it")
         return found
 
     def headers(self) -> list[tuple[str, str]]:

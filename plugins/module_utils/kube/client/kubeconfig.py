@@ -126,7 +126,7 @@ class Kubeconfig:
         """Return (context, cluster, user) of the named context or of ``current-context``."""
         name = context or self._current
         if not name:
-            raise BadKubeconfig(self.sources, "current-context", "is not set and no context was asked for")
+            raise BadKubeconfig(self.sources, "current-context", "is not set, and no context was requested")
         chosen = self._find("contexts", name, "current-context" if not context else "context")
         cluster = self._find("clusters", self._required(chosen, "cluster"), f"{chosen.label}.cluster")
         user_name = chosen.text("user")
@@ -149,7 +149,7 @@ class Kubeconfig:
         entry = self._entries[kind].get(name)
         if entry is None:
             known = ", ".join(sorted(self._entries[kind])) or "none"
-            raise BadKubeconfig(self.sources, field, f"{name!r} is not among the {kind} there ({known})")
+            raise BadKubeconfig(self.sources, field, f"{name!r} is not one of the {kind} there ({known})")
         return entry
 
     def _add(self, source: str, folder: str, content: Any) -> None:

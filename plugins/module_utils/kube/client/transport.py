@@ -122,8 +122,8 @@ class Transport:
         """
         due = rate.reserve(left)
         if due is None:
-            raise Unreachable(f"not sent to {self.server}: by our own limit of {rate.qps:g} requests a second "
-                              f"(kube_api_qps) it would wait for more than {max(left, 0.0):.1f} s")
+            raise Unreachable(f"not sent to {self.server}: with the limit of {rate.qps:g} requests a second "
+                              f"(kube_api_qps), the request would wait for more than {max(left, 0.0):.1f} s")
         if due and self._closed.wait(due):
             raise Unreachable("the client is closed", permanent=True)
 
@@ -166,14 +166,14 @@ class Transport:
     def _lost(self, lost: NoResponse) -> ApiError:
         cause = lost.cause
         if isinstance(cause, BadHeader):
-            return ApiError(0, "BadCredentials", "the credentials have characters that no HTTP header may have")
+            return ApiError(0, "BadCredentials", "the credentials have characters that HTTP headers cannot have")
         if lost.by_proxy:
             return Unreachable(f"no answer from {self.server}: the proxy fails: {_words(cause, sent=False)}")
         if isinstance(cause, ssl.SSLCertVerificationError):
             text = f"the certificate of {self.server} is not trusted: {cause.verify_message}"
             return Unreachable(f"{text} (check certificate-authority and the host name)", permanent=True)
         if is_refused_by_server(cause):
-            text = f"{self.server} does not accept our certificate, or wants one: {cause}"
+            text = f"{self.server} does not accept the client certificate, or requires one: {cause}"
             return Unreachable(f"{text} (check client-certificate and client-key)", permanent=True)
         return Unreachable(f"no answer from {self.server}: {_words(cause, sent=lost.sent)}", sent=lost.sent)
 
@@ -219,7 +219,7 @@ def _seconds(header: str | None) -> float | None:
 
 def _words(problem: BaseException, sent: bool) -> str:
     if isinstance(problem, TimeoutError):
-        return "no whole answer within the read timeout" if sent else "the connection could not be opened in time"
+        return "no complete answer within the read timeout" if sent else "the connection could not be opened in time"
     if sent and isinstance(problem, ConnectionError):
         return f"Connection aborted: {problem}"
     return str(problem) or type(problem).__name__

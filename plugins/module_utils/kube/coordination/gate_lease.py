@@ -99,7 +99,7 @@ class GateLease:
     def _say(self, why: str) -> None:
         """Log a problem once while it lasts, and its end."""
         if why and why != self._said:
-            log.warning("new pods are not gated: %s", why)
+            log.warning("The policy does not gate new pods: %s", why)
         elif self._said and not why:
-            log.info("new pods are gated again")
+            log.info("The policy gates new pods again")
         self._said = why

@@ -299,7 +299,7 @@ class Lease:
             if self.on_lost is not None:
                 self.on_lost()
         except Exception:
-            _log.exception("the listener for the loss of lease %s failed", self.name)
+            _log.exception("The callback for the loss of lease %s failed", self.name)
 
     @property
     def _path(self) -> str:

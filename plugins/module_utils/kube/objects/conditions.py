@@ -48,7 +48,7 @@ def device_conditions(
             named = {name: result[name] for name in _KEYS if result.get(name)}
             devices[_key(result)] = {**named, "conditions": conditions}
     if not devices:
-        raise ValueError("no allocated device of the claim carries binding conditions")
+        raise ValueError("no allocated device of the claim has binding conditions")
     return _body(claim, list(devices.values()))
 
 

@@ -110,7 +110,7 @@ class Contents:
                 self._live[key] = obj
                 return
             except (TypeError, ValueError):
-                _log.warning("%s is kept as it is, since it is no JSON", "/".join(key))
+                _log.warning("Kept %s unchanged: invalid JSON", "/".join(key))
         self._kept[key] = obj
 
     def pop(self, key: Key) -> Object:

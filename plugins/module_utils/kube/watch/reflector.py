@@ -198,7 +198,7 @@ class Reflector:
                     self._take_list(listed, _version(obj))
                     return stream
             self._streaming = self._relisting  # this process ended it
-            raise Unreachable("the streamed list ended before its end", sent=True)
+            raise Unreachable("the streamed list ended early", sent=True)
         except BaseException:
             stream.close()
             raise

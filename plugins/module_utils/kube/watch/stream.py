@@ -89,4 +89,4 @@ def _decoded(block: bytes) -> Iterator[Object]:
                 raise from_status(obj)
             yield event
     except (ValueError, KeyError, TypeError):
-        raise Unreachable("the watch was cut in the middle of an event", sent=True) from None
+        raise Unreachable("the connection ended in the middle of an event of the watch", sent=True) from None

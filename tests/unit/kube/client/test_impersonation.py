@@ -61,7 +61,7 @@ def test_what_is_no_name_is_named(values: dict[str, t.Any], said: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"impersonate_groups": ["a"]}, "connection.impersonate_user: is missing; impersonate_groups needs it"),
+    ({"impersonate_groups": ["a"]}, "connection.impersonate_user: is missing. impersonate_groups needs it"),
     ({"impersonate_user": "a\nb"}, "impersonate_user: must be text without line breaks"),
     ({"impersonate_user": "a", "impersonate_groups": [""]}, "impersonate_groups: must be text"),
 ])

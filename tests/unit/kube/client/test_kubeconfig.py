@@ -156,7 +156,7 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("no context", changed(**{"current-context": ""}), "current-context", "is not set"),
     ("unknown context", changed(**{"current-context": "x"}), "current-context", "(ctx)"),
     ("unknown cluster", changed(clusters=[]), "contexts[ctx].context.cluster", "(none)"),
-    ("unknown user", changed(users=[]), "contexts[ctx].context.user", "'u' is not among the users"),
+    ("unknown user", changed(users=[]), "contexts[ctx].context.user", "'u' is not one of the users"),
     ("no cluster", changed(contexts=[{"name": "ctx", "context": {}}]), "contexts[ctx].context.cluster", "missing"),
     ("clusters no list", changed(clusters={"name": "c"}), "clusters", "must be a list"),
     ("nameless", changed(users=[{"user": {}}]), "users[0].name", "is missing"),

@@ -69,8 +69,9 @@ def test_no_pod_is_gated_before_held_pods_are_served(api: FakeLeases, lease: Gat
     served.problem = ""
     assert api.wait_for(lambda: bool(holder(api)))
     lease.stop()
-    said = [record.getMessage() for record in caplog.records if "gated" in record.getMessage()]
-    assert said == ["new pods are not gated: the CDI Manager was not seen yet", "new pods are gated again"]
+    said = [record.getMessage() for record in caplog.records if " new pods" in record.getMessage()]
+    assert said == ["The policy does not gate new pods: the CDI Manager was not seen yet",
+                    "The policy gates new pods again"]
 
 
 def test_it_is_given_up_while_passes_fail_and_taken_again(api: FakeLeases, lease: GateLease, served: Served) -> None:

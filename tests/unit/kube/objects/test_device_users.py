@@ -50,7 +50,7 @@ OTHER = entry("gpu-1", type="gpu", uuid="GPU-b", bus="0000:3c:00.0")
 OTHER_MIG = entry("gpu-1-mig-1g", type="mig", uuid="MIG-y", parentUUID="GPU-b")
 NAMELESS = entry("odd", type="gpu")
 USES = "claim default/train uses the device"
-UNSURE = "claim default/train uses a device of node node-0, and no ResourceSlice tells whether it is this one"
+UNSURE = "claim default/train uses a device of node node-0, and no ResourceSlice shows whether it is this device"
 
 
 def user(claimed: str, *entries: dict[str, t.Any], device: DeviceName = DEVICE, **more: t.Any) -> str:

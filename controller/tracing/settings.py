@@ -107,7 +107,7 @@ def _check_url(name: str, text: str) -> None:
     except ValueError:
         fine = False
     if "@" in text:
-        raise BadConfig(f"{name}: it holds credentials; they belong into OTEL_EXPORTER_OTLP_HEADERS")
+        raise BadConfig(f"{name}: the URL holds credentials. Set them in OTEL_EXPORTER_OTLP_HEADERS")
     if not fine:
         raise BadConfig(f"{name}: {text!r} is not usable: must be http://HOST:PORT or https://HOST:PORT")
 
@@ -173,7 +173,7 @@ def _headers(given: _Variables) -> dict[str, str]:
     found = _pairs(name, text)
     for each, value in found.items():
         if not _NAME.fullmatch(each) or not value.isprintable():
-            raise BadConfig(f"{name}: it has a header that no request may have; its name and value must be printable")
+            raise BadConfig(f"{name}: one of its headers is not allowed in a request. Name and value must be printable")
     return found
 
 

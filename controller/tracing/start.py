@@ -36,7 +36,7 @@ def start_tracer(endpoint: str | None, service: str) -> OtlpTracer | None:
             return _started(settings, build)
         except ImportError as error:
             problem = ("traces need the Python packages opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http "
-                       f"({error}); install both, or switch traces off")
+                       f"({error}). Install both, or switch traces off")
             if endpoint is not None:
                 raise BadConfig(f"--otlp-endpoint: {problem}") from None
         except ValueError as error:

@@ -47,8 +47,8 @@ def test_an_option_without_the_sdk_is_an_error_of_one_sentence() -> None:
     with pytest.raises(BadConfig) as raised:
         start_tracer("http://127.0.0.1:1", "test")
     assert re.fullmatch(r"--otlp-endpoint: traces need the Python packages opentelemetry-sdk and "
-                        r"opentelemetry-exporter-otlp-proto-http \(.*opentelemetry\.sdk.*\); "
-                        r"install both, or switch traces off", str(raised.value))
+                        r"opentelemetry-exporter-otlp-proto-http \(.*opentelemetry\.sdk.*\)\. "
+                        r"Install both, or switch traces off", str(raised.value))
 
 
 @pytest.mark.usefixtures("no_sdk")

@@ -15,6 +15,8 @@ description:
   - Returns for each claim what it waits for.
   - A gated pod without its claim is listed as well. If the scheduler makes the claim for extended
     resources, its name is C(<pod>-extended-resources).
+  - With C(provisioning_requests) in the configuration, a ProvisioningRequest that waits for its devices is
+    listed as C(<request>-provisioning-request).
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:

@@ -29,6 +29,7 @@ from .dry_run import Forecast, forecast
 from .quiescence import pending_claims
 from .refusals import Refusals
 from .unscheduled import refused_pods, unscheduled
+from .waiting_requests import is_of_request, waiting_requests
 
 # Number of refusals in a sentence. The evidence has all of them.
 MOST_REFUSALS = 3
@@ -44,7 +45,8 @@ def explain(engine: Engine) -> list[WaitReason]:
     served claim.
 
     A gated pod with no claim yet has a row too, named ``<pod>-extended-resources`` if the scheduler
-    makes the claim (KEP-5004). So has a pod without a gate that fits no node.
+    makes the claim (KEP-5004). So has a pod without a gate that fits no node. A ProvisioningRequest
+    has a row while it waits.
     """
     return explain_forecast(engine, forecast(engine))
 
@@ -109,11 +111,13 @@ def _explained(engine: Engine, decided: Mapping[str, WaitReason]) -> list[WaitRe
     pending, judge = pending_claims(engine), _Judge(engine, plan=True)
     # Only gated pods have a decision before their claims exist.
     found = {reason.claim: reason for reason in unscheduled(engine.state)}
-    found |= {name: replace(reason, handover=GATED) for name, reason in decided.items()}
+    found |= {name: replace(reason, handover=GATED) for name, reason in decided.items()
+              if not is_of_request(name)}
     for claim in engine.state.claims.each():
         name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
         reason = decided.get(name) or _verdict(engine, name, claim, pending, judge)
         found[name] = replace(_with_node_steps(engine, claim, reason), handover=_handover(engine, claim, pending))
+    found |= {reason.claim: reason for reason in waiting_requests(engine.state)}
     return sorted(found.values(), key=lambda v: v.claim)
 
 

@@ -107,7 +107,8 @@ class Bookings:
     def note_plan(self, plan: SchedulingPlan) -> SchedulingPlan:
         """Record why requests wait, and queue them.
 
-        Return the plan without releases of expected pods, which have no gate to remove.
+        Return the plan without what it says of expected pods. They have no gate to remove, and their
+        claims do not exist.
         """
         refused = {each.pod.uid: each for each in plan.releases if is_expected(each.pod.uid)}
         reasons = {each.claim: each.waits_for for each in plan.wait_reasons}
@@ -122,7 +123,9 @@ class Bookings:
                     found.reason = next((reasons[name] for name in sorted(found.claims) if name in reasons), "")
         for found in waits:
             self._queue.add(found.key)
-        return replace(plan, releases=tuple(each for each in plan.releases if each.pod.uid not in refused))
+        of_requests = {name for each in waits for name in each.claims}
+        return replace(plan, releases=tuple(each for each in plan.releases if each.pod.uid not in refused),
+                       wait_reasons=tuple(each for each in plan.wait_reasons if each.claim not in of_requests))
 
     def given_up(self, pod: PodRef, reason: str) -> None:
         """Record that a node of a request was given up. All its pods are planned again."""

@@ -13,6 +13,9 @@ from ...kube.objects import pods
 from ...kube.objects.provisioning_requests import consumed
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
+from ...planning.scheduling.filters.node_affinity import filter_node_affinity
+from ...planning.scheduling.filters.node_unschedulable import filter_unschedulable
+from ...planning.scheduling.filters.taint_toleration import filter_taints
 from ...planning.scheduling.framework.quantity import BadQuantity
 from ...planning.scheduling.snapshot import GatedPod, Placement
 from ..keys import ProvisioningKey
@@ -20,7 +23,6 @@ from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN
 from .bookings import DONE, Booking, Bookings
 from .expected_pods import ExpectedPod
-from .node_check import unsuitable
 
 Json = dict[str, t.Any]
 
@@ -126,3 +128,19 @@ def _claim_uids(pod: GatedPod) -> dict[str, str]:
 
 def _by_claim(devices: list[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {claim: tuple(name for name, of in devices if of == claim) for _name, claim in devices}
+
+
+def unsuitable(state: ClusterState, placement: Placement) -> str:
+    """Return why the node of a placement would no longer be chosen, or an empty string.
+
+    Other pods on the node do not matter, because the plan has counted them.
+    """
+    raw, spec = state.nodes.get(placement.node), placement.raw["spec"]
+    if raw is None:
+        return "it is gone"
+    of_node, tolerations = raw.get("spec") or {}, spec.get("tolerations") or ()
+    name, labels = placement.node, raw["metadata"].get("labels") or {}
+    reason = (filter_unschedulable(bool(of_node.get("unschedulable")), tolerations)
+              or filter_taints(of_node.get("taints") or (), tolerations)
+              or filter_node_affinity(spec, name, labels))
+    return f"it {reason}" if reason else ""

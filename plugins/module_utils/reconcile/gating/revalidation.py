@@ -10,7 +10,7 @@ Then the pod is planned again, and it is released in the end, so that no pod sta
 from __future__ import annotations
 
 from ...kube.objects import pods
-from ..bookings.node_check import unsuitable
+from ..bookings.consumers import unsuitable
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds

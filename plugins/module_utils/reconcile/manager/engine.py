@@ -31,6 +31,7 @@ from ..node.request_controller import RequestController
 from ..pool.controller import PoolController
 from ..prewarm.controller import FloorsController
 from ..provisioning.controller import ProvisioningController
+from ..provisioning.waiting_requests import is_of_request, waiting_requests
 from ..rescheduling.rescheduler import Rescheduler
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
@@ -148,9 +149,10 @@ class Engine:
         return first
 
     def wait_reasons(self) -> list[WaitReason]:
-        """Return why claims wait, as of the last plans."""
-        planned = [reason for reasons in list(self.nodes.wait_reasons.values()) for reason in reasons]
-        return [*planned, *self.gating.wait_reasons]
+        """Return why claims and ProvisioningRequests wait, as of the last plans."""
+        planned = [reason for reasons in list(self.nodes.wait_reasons.values()) for reason in reasons
+                   if not is_of_request(reason.claim)]
+        return [*planned, *self.gating.wait_reasons, *waiting_requests(self.state)]
 
     def _poll_soon(self) -> None:
         self.fabric_looks.soon.set()

@@ -22,6 +22,7 @@ from ...planning.pool.plan import READY_CONDITION, unassigned
 from ...planning.settings import DeviceModel
 from ..manager.engine import Engine
 from ..pool.snapshot import pool_snapshot
+from ..provisioning.waiting_requests import is_of_request, waiting_requests
 from ..state import adapters, pool_devices
 from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
@@ -29,7 +30,6 @@ from .dry_run import Forecast, forecast
 from .quiescence import pending_claims
 from .refusals import Refusals
 from .unscheduled import refused_pods, unscheduled
-from .waiting_requests import is_of_request, waiting_requests
 
 # Number of refusals in a sentence. The evidence has all of them.
 MOST_REFUSALS = 3

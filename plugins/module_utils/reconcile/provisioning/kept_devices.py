@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...planning.scheduling.snapshot import Placement
-from ..bookings.node_check import unsuitable
+from ..bookings.consumers import unsuitable
 from ..state.cluster_state import ClusterState, Json
 
 

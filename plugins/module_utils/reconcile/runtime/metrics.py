@@ -90,7 +90,7 @@ HISTOGRAMS: t.Final[Mapping[str, Metric]] = {
 # Values at the time of the scrape, see runtime/observed.py.
 GAUGES: t.Final[Mapping[str, Metric]] = {
     "gated_pods": Metric("Gated pods."),
-    "claims_waiting": Metric("ResourceClaims that wait for devices."),
+    "claims_waiting": Metric("ResourceClaims and ProvisioningRequests that wait for devices."),
     "leader": Metric("1 if this process leads as the component, otherwise 0.",
                      {"component": ("publisher", "scaler", "operator")}),
     "queue_depth": Metric("Keys of the work queue that are ready and wait for a worker.", CONTROLLERS),

@@ -9,7 +9,9 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import GATED
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.waiting_requests import is_of_request
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.provisioning.waiting_requests import (
+    is_of_request,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.provisioning import provisioning_support as support
@@ -75,3 +77,14 @@ def test_failed_request_waits_for_nothing(held: Bench) -> None:
     support.ask(held, parameters={"ValidUntilSeconds": "soon"})
     assert "Failed" in support.true(held)
     assert explain(held.engine) == []
+
+
+def test_engine_lists_the_request_and_none_of_the_claims_that_it_expects(waiting: Bench) -> None:
+    assert [each.claim for each in waiting.engine.wait_reasons()] == [NAME]
+    waiting.fabric.free_count = 4
+    waiting.look()
+    support.go_on(waiting)
+    waiting.run(1)
+    assert [each.claim for each in waiting.engine.wait_reasons()] == [NAME]
+    support.attach(waiting)
+    assert waiting.engine.wait_reasons() == []

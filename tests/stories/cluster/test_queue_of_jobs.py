@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.chaos import faults
-from ansible_collections.composable.infra.tests.chaos.models.kueue import FINISHED, REJECTED
+from ansible_collections.composable.infra.tests.chaos.models.kueue import FINISHED, QUEUED, REJECTED
 from ansible_collections.composable.infra.tests.chaos.workload import Job
 from ansible_collections.composable.infra.tests.stories.ground import GATED, Ground, telling
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
@@ -109,3 +109,17 @@ def test_node_that_is_cordoned_before_the_pods_come_ends_the_job() -> None:
         assert node in train.message
         assert story.pod("train-0") is None
         story.wait("the device is free", story.all_returned, 120.0)
+
+
+def test_request_that_failed_is_tried_again_after_the_back_off() -> None:
+    with telling(nodes=2, devices={A100: 2}, queue=2) as story:
+        story.world.server.update("namespaces", GATED, "", {"metadata": {"labels": {pods.OPT: None}}})
+        train = job("train")
+        story.world.kueue.submit(train)
+        story.wait("the first request fails", lambda: train.attempt == 2)
+        assert pods.OPT in train.message
+        assert (train.state, story.asked("asked")) == (QUEUED, [])
+        story.world.server.update("namespaces", GATED, "", {"metadata": {"labels": {pods.OPT: "true"}}})
+        assert story.wait("the Job runs", lambda: train.running_since) > 50.0
+        story.wait("the Job ends", lambda: train.state == FINISHED, 60.0)
+        story.wait("all devices are free", story.all_returned, 120.0)

@@ -139,9 +139,9 @@ def register(name: str, row: Row) -> None:
         ValueError: The name has another form, or there are no routes.
     """
     if not EXTERNAL.fullmatch(name):
-        raise ValueError(f"name: {name!r} is not allowed; it must be namespace.collection.name")
+        raise ValueError(f"name: {name!r} is not allowed. It must be namespace.collection.name")
     if row.routes is None:
-        raise ValueError("routes: None is not allowed; give a function that returns the routes of the dialect")
+        raise ValueError("routes: None is not allowed. Give a function that returns the routes of the dialect")
     MANAGERS[name] = row
 
 

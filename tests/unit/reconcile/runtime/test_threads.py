@@ -97,5 +97,5 @@ def test_what_had_not_begun_when_the_threads_were_stopped_is_told_so(monkeypatch
         return future
 
     monkeypatch.setattr(executor, "submit", submit)
-    with pytest.raises(Stopped, match="not begun"):
+    with pytest.raises(Stopped, match="did not begin"):
         run_all(executor, [first, later])

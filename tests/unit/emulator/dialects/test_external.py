@@ -59,7 +59,7 @@ def test_a_fabric_may_name_it_with_settings_and_faults(write: Write) -> None:
 @pytest.mark.parametrize(("source", "said"), [
     ("", "is not registered by emulator/box.py"),
     ("import no_such_package", "No module named 'no_such_package'"),
-    (REGISTERED.replace("routes=", "options=").replace("lambda context: []", "{}"), "give a function that returns"),
+    (REGISTERED.replace("routes=", "options=").replace("lambda context: []", "{}"), "Give a function that returns"),
     (REGISTERED.replace('"NAME"', '"box"'), "'box' is not allowed. It must be namespace.collection.name"),
 ])
 def test_what_cannot_be_used_is_named(write: Write, source: str, said: str) -> None:

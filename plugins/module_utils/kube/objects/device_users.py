@@ -75,8 +75,8 @@ def user(items: Iterable[Json], node_slices: Iterable[Json], node: str, device: 
                 return f"claim {name} uses the device"
             here = claims.node(claim) == node and key[0] in drivers and key not in pool
             if here and (entries[key] is None if key in entries else hidden):
-                return (f"claim {name} uses a device of node {node}, and no ResourceSlice shows whether it is this "
-                        "device")
+                return (f"claim {name} uses a device of node {node}, and "
+                        "no ResourceSlice shows whether it is this device")
     return ""
 
 

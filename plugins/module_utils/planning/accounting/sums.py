@@ -179,9 +179,9 @@ def of_text(text: str) -> Stored:
                  Sum(float(row[5]), float(row[6]), int(row[7])) for row in told["rows"]}
         until = float(told["until"])
         counted = told.get("counted") or {"since": until, "keys": {}}  # an earlier release did not name any
+        keys = {str(key): float(when) for key, when in counted["keys"].items()}
         return Stored(table, float(told["since"]), until, str(told["writer"]), str(told["claims"]),
-                      float(told["uncertain"]), Counted(float(counted["since"]),
-                                              {str(key): float(when) for key, when in counted["keys"].items()}))
+                      float(told["uncertain"]), Counted(float(counted["since"]), keys))
     except OtherVersion:
         raise
     except (AttributeError, KeyError, TypeError, IndexError, ValueError, zlib.error) as error:

@@ -63,8 +63,8 @@ def engine_of(capture: Capture) -> Engine:
     """
     config = EngineConfig(Settings.from_dict(capture.settings), FabricConfig(
         endpoint="", manager=capture.manager, attach_timeout=capture.attach_timeout), node_hands=capture.node_hands)
-    engine = Engine(t.cast(Client, _NoCluster()), t.cast(FabricManager, _CapturedFabric(capture.fabric)),
-                               config, events=False)
+    fabric = t.cast(FabricManager, _CapturedFabric(capture.fabric))
+    engine = Engine(t.cast(Client, _NoCluster()), fabric, config, events=False)
     _fill(engine.state, capture)
     return engine
 

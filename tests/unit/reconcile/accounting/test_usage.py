@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import tracemalloc
 import typing as t
 import zlib
 
@@ -24,7 +25,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time, format_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting import sums
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import NAME, Sum
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.uses import ANNOTATION
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.uses import (
+    ANNOTATION,
+    Attachment,
+    Use,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.accounting.accounting_support import (
     NAMESPACE,
@@ -395,6 +400,22 @@ def test_forged_note_stops_nothing(world: World, text: str) -> None:
     process = world.process()
     world.now += 10
     assert process.sums()[""].idle == 10.0
+
+
+def test_memory_of_a_large_cluster(world: World) -> None:
+    """5,000 nodes with eight devices each, each with a claim and a use that ended. 33 MB were measured."""
+    process = world.process()
+    tracemalloc.start()
+    for number in range(40_000):
+        uid, model = f"{number:08d}-0000-4000-8000-000000000000", "A100 40G"
+        uses = (Use(f"a{uid}", "default", f"train-{number}", "", NOW, NOW + 5.0),
+                Use(uid, "default", f"b-{number}", "", NOW))
+        found = Attachment(model, NOW - number, "default", uses, 0.0, f"{number:010x}")
+        process.ledger._nodes.setdefault(f"node-{number // 8}", {})[f"gpu-{uid}"] = found
+    size, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 40_000_000
+    assert process.ledger.between(NOW - 50_000.0, NOW + 10.0)[0]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -176,8 +176,9 @@ def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
 @pytest.mark.parametrize(("variables", "words"), [
     ({"awx_execution_environment_image": ""}, "awx_execution_environment_image"),
     ({"awx_project_url": ""}, "awx_project_url"), ({"awx_project_scm_type": "manual"}, "awx_project_path"),
-    ({"awx_template_changes": {"Composable atach": {"forks": 2}}}, "awx_template_changes: Composable atach is none of"),
-    ({"awx_config": {"fabric": {"password": "of-the-config"}}}, "awx_config: fabric.password must not"),
+    ({"awx_template_changes": {"Composable atach": {"forks": 2}}},
+     "awx_template_changes: Composable atach is not a template"),
+    ({"awx_config": {"fabric": {"password": "of-the-config"}}}, "awx_config: fabric.password is not allowed"),
     ({"awx_fabric_inputs": {"endpoint": "https://manager.example.com", "username": "gpu", "password": "of-the-config"}},
      "awx_fabric_inputs: tenant is not set. It is required"),
     ({"awx_team_rights": "all"}, "awx_team_rights")])

@@ -204,7 +204,7 @@ def test_a_server_that_wants_our_certificate_has_not_looked_at_the_request(
             context.wrap_socket(connection, server_side=True)
 
     server = start(serve)
-    with pytest.raises(Unreachable, match=r"wants one: .*check client-certificate and client-key") as raised:
+    with pytest.raises(Unreachable, match=r"requires one: .*check client-certificate and client-key") as raised:
         connect(host=f"https://127.0.0.1:{server.port}").create(NODES, DONE)
     assert (raised.value.sent, raised.value.permanent) == (False, True)
     assert server.accepted == 1
@@ -226,7 +226,7 @@ def test_something_else_than_http_is_told_as_such(connect: ClientFactory, start:
         connection.sendall(b"220 mail.test ESMTP\r\n\r\n")
 
     server = start(serve)
-    with pytest.raises(Unreachable, match="does not begin as HTTP") as raised:
+    with pytest.raises(Unreachable, match="does not begin like HTTP") as raised:
         connect(host=f"http://127.0.0.1:{server.port}").create(NODES, DONE)
     assert raised.value.sent
     assert server.accepted == 1

@@ -81,7 +81,7 @@ def test_a_write_is_repeated_when_it_could_not_be_sent(
 
 def test_a_refusing_proxy_is_named_with_its_answer(api: FakeApi, connect: ClientFactory, proxy: Proxy) -> None:
     proxy.refuse = 99
-    with pytest.raises(Unreachable, match=rf"the proxy fails: it answers 502 .*127.0.0.1:{api.port}") as raised:
+    with pytest.raises(Unreachable, match=rf"the proxy fails: it answered 502 .*127.0.0.1:{api.port}") as raised:
         connect(proxy=proxy.url).create(NODES, DONE)
     assert not raised.value.sent
 

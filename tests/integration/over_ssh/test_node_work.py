@@ -150,7 +150,7 @@ class Site:
 
 def reasons(done: Played) -> dict[str, str]:
     """Why each node did not do its part, as the last failure says."""
-    found = re.split(rf"(?:devices\.|;) ({'|'.join(NODES)}): ", done.failures[-1])
+    found = re.split(rf"(?:updated\.|;) ({'|'.join(NODES)}): ", done.failures[-1])
     return dict(zip(found[1::2], found[2::2], strict=True))
 
 
@@ -203,7 +203,7 @@ def test_only_the_nodes_that_are_reached_are_worked_on(site: Site) -> None:
         assert what in said[node]
         assert UUIDS[node] in said[node]
         assert not (site.root(node) / machine.LOCK).exists()
-    assert "Another task of node_device works on this machine" in said["busy"]
+    assert "Another task of node_device runs on this machine" in said["busy"]
 
 
 def test_host_that_dies_in_the_midst(site: Site) -> None:

@@ -80,7 +80,7 @@ def test_a_device_has_what_the_director_tells(client: Client) -> None:
     ({"auth": "session"}, f"auth: 'session' is not allowed. Allowed are basic, none for manager {NAME}"),
     ({"tenant": "7e63fd31-0a5c-4d1b-9a52-c0de00000001"},
      "tenant: '7e63fd31-0a5c-4d1b-9a52-c0de00000001' is not allowed. Manager composable.liqid.liqid with auth basic "
-     "has no use for it: leave it out"),
+     "does not use it. Leave it out"),
 ])
 def test_bad_input_is_one_sentence(client: Client, options: dict[str, t.Any], said: str) -> None:
     with pytest.raises(FabricError) as caught:

@@ -34,17 +34,17 @@ StageFactory = t.Callable[..., Stage]
 OpenProcess = t.Callable[..., front_doors.Process]
 # make test has 15 minutes. These files take an hour together and are left to make e2e-slow, a part of make test-all.
 SLOW = ("test_agent_skew", "test_agreement", "test_bad_input", "test_bootstrap", "test_cluster_api",
-        "test_cluster_modules", "test_cxl_memory", "test_demo", "test_direct_killed", "test_faults",
-        "test_flow_playbook", "test_flow_rulebook", "test_gated_job", "test_handovers", "test_hostile_pods",
-        "test_killed", "test_kills", "test_kueue_demo",
-        "test_kubernetes_habits", "test_lab_processes", "test_label_chain",
-        "test_managers", "test_mixes", "test_modules", "test_move_driver", "test_node_leaves",
-        "test_older_definitions", "test_other_kinds", "test_outage_rulebook", "test_over_ssh",
-        "test_own_driver", "test_partial_refusal", "test_playbooks", "test_pod_groups",
-        "test_random_returns", "test_real_autoscaler", "test_renamed_node", "test_restore", "test_role_cohdi",
-        "test_role_controllers", "test_role_monitoring", "test_rounds", "test_secrets", "test_shares",
-        "test_ssh_playbooks", "test_ssh_real_nodes", "test_stack_objects", "test_takeover", "test_thefts",
-        "test_two_leaders", "test_usage_restarts", "test_vendor_plugin", "test_version_skew", "test_whatif")
+        "test_cluster_modules", "test_cxl_memory", "test_defragment", "test_demo", "test_demo_direct",
+        "test_direct_killed", "test_ends", "test_faults", "test_flow_playbook", "test_flow_rulebook",
+        "test_gated_job", "test_handovers", "test_hostile_pods", "test_installed", "test_killed", "test_kills",
+        "test_kubernetes_habits", "test_kueue_demo", "test_lab_processes", "test_label_chain", "test_managers",
+        "test_mixes", "test_modules", "test_move_driver", "test_node_leaves", "test_older_definitions",
+        "test_other_kinds", "test_outage_rulebook", "test_over_ssh", "test_own_driver", "test_partial_refusal",
+        "test_playbooks", "test_pod_groups", "test_random_returns", "test_real_autoscaler", "test_renamed_node",
+        "test_reset", "test_restore", "test_role_cohdi", "test_role_controllers", "test_role_monitoring",
+        "test_rounds", "test_secrets", "test_shares", "test_ssh_playbooks", "test_ssh_real_nodes",
+        "test_stack_objects", "test_stand_in_of_cohdi", "test_takeover", "test_thefts", "test_two_leaders",
+        "test_usage_restarts", "test_vendor_plugin", "test_version_skew", "test_whatif")
 QUICK: dict[str, t.Any] = {"attach": 0.3, "detach": 0.1, "hold": 0.5, "scan_interval": 0.5}
 
 

@@ -47,10 +47,10 @@ def choose(spec: FabricSpec, path: Path) -> Credentials:
     """
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     client = spec.client or (
-        kept.get("client_id", MADE_UP_CLIENT), kept.get("client_secret") or secrets.token_urlsafe(24)
+        kept.get("client_id", MADE_UP_CLIENT), kept.get("client_secret") or secrets.token_hex(24)
     )
     users = dict(spec.users) or {
-        kept.get("username", MADE_UP_USER): kept.get("password") or secrets.token_urlsafe(24)
+        kept.get("username", MADE_UP_USER): kept.get("password") or secrets.token_hex(24)
     }
     made = Credentials(spec.tenant, spec.realm, client[0], client[1], users)
     write_secret(path, json.dumps(made.as_dict(), indent=2).encode())

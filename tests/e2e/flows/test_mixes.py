@@ -43,7 +43,8 @@ ROLES = ("publisher", "scaler", "operator")
 TICK = 0.5
 SHORT_HOLD, LONG_HOLD = 0.5, 10.0
 MIXES = [dict(zip(ROLES, sides, strict=True)) for sides in itertools.product((OURS, THEIRS), repeat=3)]
-STAGE: dict[str, t.Any] = {"handover": "gated", "nodes": 2, "devices": {A100: 2}}
+# CoHDI's operator uses DeviceTaintRules of v1alpha3, which Kubernetes 1.37 does not serve.
+STAGE: dict[str, t.Any] = {"kubernetes": "1.36", "handover": "gated", "nodes": 2, "devices": {A100: 2}}
 Mix = dict[str, str]
 
 

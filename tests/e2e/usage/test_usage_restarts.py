@@ -182,7 +182,7 @@ class Controllers:
 
 
 def next_name(number: int, holding: list[str]) -> str:
-    """The next namespace whose claim is gone."""
+    """Return the next namespace without a claim."""
     names = (f"job-{(number + further) % NAMESPACES_USED}" for further in range(NAMESPACES_USED))
     return next(name for name in names if name not in holding)
 

@@ -109,7 +109,7 @@ class Bench:
         self.use(engine)
 
     def reconcile(self, key: Key) -> None:
-        """Work on one key as a worker does: errors of the API server are told, and the next turn is appointed.
+        """Work on one key as a worker does. Report errors of the API server, and note the next turn.
 
         Any other error is a fault, and raised.
         """

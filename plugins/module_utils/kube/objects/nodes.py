@@ -61,3 +61,8 @@ def node_facts(node: Json) -> tuple[object, ...]:
     spec = node.get("spec") or {}
     return (spec.get("providerID"), node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"),
             (node.get("status") or {}).get("allocatable"))
+
+
+def facts_differ(new: Json, old: Json | None) -> bool:
+    """Return whether a Node is new, or a part of it that affects plans has changed."""
+    return old is None or node_facts(new) != node_facts(old)

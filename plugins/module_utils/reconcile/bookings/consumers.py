@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ...kube.objects import pods
@@ -43,9 +43,9 @@ class Booked:
 def booked_placements(state: ClusterState, bookings: Bookings) -> Iterator[Booked]:
     """Yield each gated pod whose request has a place with its devices. No place is yielded twice."""
     taken: set[str] = set()
-    for _booking, _pod, places in _coming(state, bookings):
-        found = next((each for each in places
-                      if each.expected.pod.uid not in taken and not unsuitable(state, each.placement)), None)
+    for booking, pod in _coming(state, bookings):
+        found = next((each for each in _places(state, booking, pod, taken) if not unsuitable(state, each.placement)),
+                     None)
         if found is not None:
             taken.add(found.expected.pod.uid)
             yield found
@@ -58,34 +58,41 @@ def misplaced(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booked,
     Kueue's topology-aware scheduling, for example, chooses nodes when the devices are attached.
     """
     taken: set[str] = set()
-    for booking, pod, places in _coming(state, bookings):
-        left = [each for each in places if each.expected.pod.uid not in taken]
-        if left and pod.uid not in booking.displaced and all(unsuitable(state, each.placement) for each in left):
-            taken.add(left[0].expected.pod.uid)
-            yield left[0], unsuitable(state, left[0].placement)
+    for booking, pod in _coming(state, bookings):
+        if pod.uid in booking.displaced:
+            continue
+        places = _places(state, booking, pod, taken)
+        first = next(places, None)
+        why = unsuitable(state, first.placement) if first else ""
+        if first and why and all(unsuitable(state, each.placement) for each in places):
+            taken.add(first.expected.pod.uid)
+            yield first, why
 
 
-def _coming(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booking, GatedPod, list[Booked]]]:
-    """Yield each gated pod of a request that has its devices, with the places of its kind."""
+def _coming(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booking, GatedPod]]:
+    """Yield each gated pod of a request that has its devices."""
     for raw in state.pods.by("gated", True) if bookings.keys() else ():
         request = consumed(raw)
         booking = bookings.get(ProvisioningKey(*request)) if request else None
         if booking is None or booking.phase != DONE or pods.foreign(raw) or state.reservations.get(
                 raw["metadata"]["uid"]):
             continue
-        pod = GatedPod(raw, state.claims_by_entry(raw), 0.0)
-        yield booking, pod, [*_places(state, booking, pod)]
+        yield booking, GatedPod(raw, state.claims_by_entry(raw), 0.0)
 
 
-def _places(state: ClusterState, booking: Booking, pod: GatedPod) -> Iterator[Booked]:
+def _places(state: ClusterState, booking: Booking, pod: GatedPod, taken: Collection[str]) -> Iterator[Booked]:
+    """Yield the places for a pod of this kind, less those of the expected pods (their UIDs) in ``taken``.
+
+    Each costs some work, so none is looked up before it is needed.
+    """
     wanted = _wanted(state, pod)
-    for uid, expected in booking.pods.items():
+    for uid, expected in booking.pods.items() if wanted is not None else ():
         reservation = state.reservations.get(uid)
-        if wanted is not None and reservation is not None and reservation.phase == OPEN and wanted == _wanted(
-                state, expected.pod):
-            made = _booked(state, pod, expected, reservation.placement)
-            if made is not None:
-                yield made
+        if uid in taken or reservation is None or reservation.phase != OPEN:
+            continue
+        if wanted == _wanted(state, expected.pod) and (
+                made := _booked(state, pod, expected, reservation.placement)) is not None:
+            yield made
 
 
 def _wanted(state: ClusterState, pod: GatedPod) -> dict[str, Json] | None:

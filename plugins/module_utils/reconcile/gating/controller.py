@@ -278,7 +278,7 @@ class GatingController(Controller):
             self.pod_changed(change)
         elif change.resource == NODES:
             self.node_changed(change.name)
-            if change.old is None or nodes.node_facts(change.new) != nodes.node_facts(change.old):
+            if nodes.facts_differ(change.new, change.old):
                 self.cluster_changed()
         else:
             self.cluster_changed()

@@ -37,17 +37,15 @@ class Dispatch:
         self._observers, self._poll_soon = observers, poll_soon
         self.listeners: list[OnChange] = []
 
-    def watched(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+    def watched(self, kind: str, resource: ApiResource, obj: Json, old: Json | None, urgent: bool = True) -> None:
         """Handle a change that a watch reports. ``kind`` is ADDED, MODIFIED or DELETED."""
         for listener in self.listeners:
             listener(kind, resource, obj, old)
-        self.changed(Change(kind, resource, obj, old))
+        self.changed(Change(kind, resource, obj, old), urgent)
 
     def echoed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
         """Handle the echo of a write of this process, which the store already has."""
-        for listener in self.listeners:
-            listener(kind, resource, obj, old)
-        self.changed(Change(kind, resource, obj, old), urgent=False)
+        self.watched(kind, resource, obj, old, urgent=False)
 
     def changed(self, change: Change, urgent: bool = True) -> None:
         """Let observers and controllers know of a change, and queue the keys that it concerns."""

@@ -30,7 +30,7 @@ def of_change(state: ClusterState, change: Change) -> Iterator[str]:
     also concerns the other nodes that name the same machine.
     """
     if change.resource == NODES:
-        if change.gone or change.old is None or nodes.node_facts(change.new) != nodes.node_facts(change.old):
+        if change.gone or nodes.facts_differ(change.new, change.old):
             yield change.name
         yield from {*state.twins(change.new), *state.twins(change.old)}
     elif change.resource == LEASES:

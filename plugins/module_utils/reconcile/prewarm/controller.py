@@ -35,7 +35,7 @@ class FloorsController(Controller):
 
     def concerned(self, change: Change) -> Iterable[FloorsKey]:
         """Return the key if a change may affect what nodes keep, and minimums are configured."""
-        return self.all_keys() if concerns_floors(change) else ()
+        return self.all_keys() if self._state.settings.floors and concerns_floors(change) else ()
 
     def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterable[FloorsKey]:
         """Return the key if minimums are configured."""
@@ -80,5 +80,5 @@ def concerns_floors(change: Change) -> bool:
         moved = change.type != MODIFIED or pods.bound(obj) != pods.bound(old or obj)
         return pods.wants_devices(obj) and moved
     if change.resource == NODES:
-        return old is None or (nodes.ready(obj), nodes.node_facts(obj)) != (nodes.ready(old), nodes.node_facts(old))
+        return old is None or nodes.ready(obj) != nodes.ready(old) or nodes.facts_differ(obj, old)
     return change.resource in (CLAIMS, COMPOSABLE_RESOURCES, LEASES)

@@ -213,7 +213,7 @@ class Node:
 
     def __init__(self, **options: t.Any) -> None:
         self.api, self.operations, self.metrics = FakeApi(), FakeOperations(), AgentMetrics()
-        # What the plugin and its DaemonSet use, also when ``api`` and ``operations`` end with the agent.
+        # The plugin and its DaemonSet use this. It goes on when ``api`` and ``operations`` end with the agent.
         self.cluster, self.hardware = self.api, self.operations
         self.options = AgentOptions(NODE_NAME, patience=options.pop("patience", Patience(0.05, 5.0)), **options)
         self.plugin_pods = 0  # that have begun, and announced what they saw

@@ -10,16 +10,16 @@ seconds.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
-# A date is the beginning of a second. Add half a second.
-HALF = 0.5
-# Dates have whole seconds. Within this tolerance, times that one process writes and reads stay in
-# order.
-TOLERANCE = 1.0
+# A date is the beginning of its second.
+SECOND = 1.0
+# Within this tolerance, times that processes of one host write and read stay in order.
+TOLERANCE = 0.5
 
 
 def boot_clock() -> float:
@@ -32,18 +32,24 @@ def boot_clock() -> float:
 class ServerClock:
     """Estimates the API server's time. Thread-safe.
 
+    Each answer bounds the difference of the clocks: the server wrote the date between the request and
+    the arrival of the answer. So the date of a slow answer says little, and moves nothing.
     ``wall``: local clock in epoch seconds. ``steady``: a clock as ``boot_clock``.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = boot_clock) -> None:
-        self._wall, self._steady, self._lock = wall, steady, threading.Lock()
+        self._wall, self.steady, self._lock = wall, steady, threading.Lock()
         self._said = ""
-        # The server's time minus that of the steady clock. The local clock may be set between an
-        # answer and a request.
+        # The server's time minus that of the steady clock: the estimate and its bounds. The local clock
+        # may be set between an answer and a request.
         self._offset: float | None = None
+        self._low, self._high = -math.inf, math.inf
 
-    def note(self, date: str | None) -> None:
-        """Record the header ``Date`` of a new answer. Ignore the same header again."""
+    def note(self, date: str | None, requested: float) -> None:
+        """Record the header ``Date`` of a new answer. Ignore the same header again.
+
+        ``requested``: ``steady()`` before the request was sent.
+        """
         if not date or date == self._said:
             return
         try:
@@ -51,18 +57,21 @@ class ServerClock:
         except ValueError:
             return
         with self._lock:
-            steady = self._steady()
-            offset = moment + HALF - steady
-            self._said = date
+            steady = self.steady()
+            low, high = moment - steady, moment + SECOND - requested
+            if low <= self._high and high >= self._low:
+                low, high = max(low, self._low), min(high, self._high)
+            self._said, self._low, self._high = date, low, high  # alone, if the server's clock was set
             # Use the local clock as long as the dates do not contradict it, because it is more
             # precise.
             known = self._wall() - steady if self._offset is None else self._offset
-            self._offset = offset if abs(offset - known) > TOLERANCE else known
+            agrees = low - TOLERANCE <= known <= high + TOLERANCE
+            self._offset = known if agrees else (low + high) / 2
 
     def now(self) -> float:
-        """Return the API server's time in epoch seconds, exact to about two seconds.
+        """Return the API server's time in epoch seconds, exact to about a second.
 
         Return local time before the first answer.
         """
         with self._lock:
-            return self._wall() if self._offset is None else self._steady() + self._offset
+            return self._wall() if self._offset is None else self.steady() + self._offset

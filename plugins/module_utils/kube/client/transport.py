@@ -100,12 +100,13 @@ class Transport:
                 self._await_turn(rate, deadline - time.monotonic())
             if check:
                 check()
+            requested = self.clock.steady()
             try:
                 response = self._http.request(method, path, _headers(shown, content_type), body, limits, streamed)
             except NoResponse as lost:
                 error = self._lost(lost)
             else:
-                self.clock.note(response.headers.get("date"))
+                self.clock.note(response.headers.get("date"), requested)
                 if 200 <= response.status < 300:
                     return response
                 error = self._refused(method, path, response)

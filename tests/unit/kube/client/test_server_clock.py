@@ -33,7 +33,7 @@ def test_time_is_the_servers_however_far_ours_is_ahead(ahead: float) -> None:
     clocks = Clocks(ahead)
     clock = clocks.made()
     assert clock.now() == MOMENT + ahead
-    clock.note(DATE)
+    clock.note(DATE, clocks.steady())
     clocks.passed += 5
     assert clock.now() == pytest.approx(MOMENT + 5, abs=1.0)
 
@@ -43,7 +43,7 @@ def test_our_clock_is_taken_while_the_dates_do_not_contradict_it(ahead: float) -
     """Two processes of one host then tell the same time, and a span of one does not begin after its root ended."""
     clocks = Clocks(ahead)
     clock = clocks.made()
-    clock.note(DATE)
+    clock.note(DATE, clocks.steady())
     clocks.passed += 3
     assert clock.now() == pytest.approx(clocks.wall(), abs=0.01)
 
@@ -53,7 +53,7 @@ def test_time_stays_the_servers_while_our_clock_is_set(step: float) -> None:
     """A request written before the next answer must not have a time that is wrong by the step."""
     clocks = Clocks()
     clock = clocks.made()
-    clock.note(DATE)
+    clock.note(DATE, clocks.steady())
     clocks.ahead += step
     clocks.passed += 2
     assert clock.now() == pytest.approx(MOMENT + 2, abs=1.0)
@@ -61,16 +61,50 @@ def test_time_stays_the_servers_while_our_clock_is_set(step: float) -> None:
 
 @pytest.mark.parametrize("date", [None, "", "yesterday", "Sun, 99 Nov 1994 08:49:37 GMT"])
 def test_date_that_cannot_be_read_changes_nothing(date: str | None) -> None:
-    clock = Clocks().made()
-    clock.note(date)
+    clocks = Clocks()
+    clock = clocks.made()
+    clock.note(date, clocks.steady())
     assert clock.now() == MOMENT
 
 
 def test_second_that_was_told_before_is_not_its_beginning_again() -> None:
     clocks = Clocks()
     clock = clocks.made()
-    clock.note(DATE)
+    clock.note(DATE, clocks.steady())
     before = clock.now()
     clocks.passed += 0.9
-    clock.note(DATE)
+    clock.note(DATE, clocks.steady())
     assert clock.now() == pytest.approx(before + 0.9)
+
+
+@pytest.mark.parametrize("slow", [1.0, 3.0, 30.0])
+def test_slow_answer_does_not_set_the_time_back(slow: float) -> None:
+    """The server wrote the date early, and the answer came late."""
+    clocks = Clocks()
+    clock = clocks.made()
+    requested = clocks.steady()
+    clocks.passed += slow
+    clock.note(DATE, requested)
+    assert clock.now() == pytest.approx(MOMENT + slow)
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_slow_answer_moves_nothing_that_quick_ones_told(ahead: float) -> None:
+    clocks = Clocks(ahead)
+    clock = clocks.made()
+    clock.note(DATE, clocks.steady())
+    clocks.passed += 10.5
+    requested = clocks.steady()
+    clocks.passed += 20
+    clock.note("Sun, 06 Nov 1994 08:49:47 GMT", requested)
+    assert clock.now() == pytest.approx(MOMENT + 30.5, abs=0.5)
+
+
+@pytest.mark.parametrize("step", [-40, -5, 5, 40])
+def test_servers_clock_that_is_set_is_followed(step: int) -> None:
+    clocks = Clocks()
+    clock = clocks.made()
+    clock.note(DATE, clocks.steady())
+    clocks.passed += 2
+    clock.note(f"Sun, 06 Nov 1994 08:{49 + (39 + step) // 60}:{(39 + step) % 60:02} GMT", clocks.steady())
+    assert clock.now() == pytest.approx(MOMENT + 2 + step, abs=0.6)

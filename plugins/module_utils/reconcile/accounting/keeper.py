@@ -34,6 +34,8 @@ from .ledger import Ledger
 from .moments import Moments
 
 LOOK_SECONDS: t.Final = 60.0
+BEGIN_SECONDS: t.Final = 10.0
+"""How long the release of a device waits until this process counts."""
 
 
 class UsageKeeper:
@@ -51,6 +53,7 @@ class UsageKeeper:
         self._claims_version, self._told, self._enabled, self._clock = version, told, enabled, clock
         self._name, self._asking = secrets.token_hex(4), threading.Lock()
         self._stored, self._version, self._looked, self._began = Stored(), "", 0.0, 0.0
+        self._counts = threading.Event()
         self.problem = ""
 
     def begin(self) -> None:
@@ -63,6 +66,15 @@ class UsageKeeper:
                 self._ledger.replay.read(self._client, self._namespace, since, self._moments, self._clock())
         self._began = self._clock()
         self._ledger.update()
+        self._counts.set()
+
+    def await_begin(self) -> None:
+        """Wait until this process counts, for BEGIN_SECONDS at most.
+
+        It may lead before, and the note of a device that has left would be lost.
+        """
+        if self._enabled:
+            self._counts.wait(BEGIN_SECONDS)
 
     def update(self) -> None:
         """Read the nodes that changed, and at times what another process has stored."""
@@ -71,12 +83,17 @@ class UsageKeeper:
 
     def notes(self, resource: str) -> Mapping[str, str | None]:
         """Return the annotation of a ComposableResource about its claims of now."""
-        return self._ledger.notes(resource) if self._began else {}
+        return self._ledger.notes(resource) if self._counts.is_set() else {}
 
     def known(self) -> Stored:
-        """Return all sums up to now: the stored ones and those of this process since then."""
+        """Return all sums up to now: the stored ones and those of this process since then.
+
+        Before this process counts, return the stored ones.
+        """
         self._look_if_due()
         now, stored = self._clock(), self._stored
+        if not self._counts.is_set():
+            return stored
         return replace(stored, table=self._up_to(stored, now)[0], since=stored.since or self._began, until=now,
                        uncertain=stored.uncertain + self._ledger.uncertain)
 
@@ -89,7 +106,7 @@ class UsageKeeper:
 
     def keep(self) -> None:
         """Add the time since the last write to the stored sums. Only the leader calls this."""
-        if self._enabled and self._began:
+        if self._enabled and self._counts.is_set():
             with self._asking:
                 if self._look():
                     self._ledger.update()
@@ -98,10 +115,12 @@ class UsageKeeper:
     def settle(self, resource: str) -> None:
         """Store the sums before a ComposableResource with a device is deleted, whose annotation is
         lost then. One write counts all devices that have left by then."""
-        ended = self._ledger.ended_at(resource) if self._enabled and self._began else 0.0
+        self.await_begin()
+        ended = self._ledger.ended_at(resource) if self._enabled and self._counts.is_set() else 0.0
         if ended > self._ledger.until:
             with self._asking:
                 if ended > self._ledger.until and self._look():
+                    self._ledger.update()
                     self._send()
 
     def _look_if_due(self) -> None:

@@ -16,6 +16,7 @@ import json
 import typing as t
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 from ...kube.api_resources import CLAIMS, LEASES
@@ -74,8 +75,10 @@ class Replay:
         """
         version, until = since
         try:
-            changes = _changes(client, CLAIMS.path(), version)
-            leases = _changes(client, LEASES.path(namespace=namespace), version)
+            with ThreadPoolExecutor(1) as other:  # each takes a second
+                renewals = other.submit(_changes, client, LEASES.path(namespace=namespace), version)
+                changes = _changes(client, CLAIMS.path(), version)
+                leases = renewals.result()
         except (ApiError, KeyError, TypeError, ValueError):
             return
         known = [(_version(obj), parse_time((obj.get("spec") or {}).get("renewTime"))) for _kind, obj in leases]

@@ -29,6 +29,9 @@ Notes: t.TypeAlias = Mapping[str, str | None]
 class DeviceUses(t.Protocol):
     """Counts how long claims have devices."""
 
+    def await_begin(self) -> None:
+        """Wait some seconds until this process counts."""
+
     def notes(self, resource: str) -> Notes:
         """Return annotations of a ComposableResource about its claims of now."""
 
@@ -38,6 +41,9 @@ class DeviceUses(t.Protocol):
 
 class NoUses:
     """Counts nothing."""
+
+    def await_begin(self) -> None:
+        """Do nothing."""
 
     def notes(self, resource: str) -> Notes:
         """Return no annotations."""
@@ -86,9 +92,11 @@ class ResourceWriter(ObjectWriter):
         self._annotate(resource, {cohdi.OPERATION: handle})
 
     def ask_release(self, resource: str) -> None:
-        """Request the node to release a device."""
+        """Request the node to release a device. Note its claims, which later nothing tells any more."""
+        self.uses.await_begin()
         raw = self.state.resources.get(resource)
-        patch: Json = {"metadata": {"annotations": {cohdi.RELEASE: format_micro_time(time.time())}}}
+        patch: Json = {"metadata": {"annotations": {cohdi.RELEASE: format_micro_time(time.time()),
+                                                    **self.uses.notes(resource)}}}
         if raw is not None:  # an object without the label becomes visible to the node now
             patch["metadata"]["labels"] = _of_node(raw)
         self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, resource, patch))

@@ -34,15 +34,15 @@ Json = dict[str, t.Any]
 class World:
     """A cluster with a clock. ``now``: seconds since the epoch."""
 
-    def __init__(self) -> None:
-        self.api, self.now = FakeApi(), NOW
+    def __init__(self, api: FakeApi | None = None) -> None:
+        self.api, self.now = api or FakeApi(), NOW
         self.api.put(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap",
                                    "metadata": {"name": NAME, "namespace": NAMESPACE}})
         self.processes: list[Process] = []
 
-    def process(self, label: str = "") -> Process:
-        """Start a process that watches. It has read all lists."""
-        made = Process(self, label)
+    def process(self, label: str = "", *, counts: bool = True) -> Process:
+        """Start a process that watches. It has read all lists. ``counts``: it has begun to count."""
+        made = Process(self, label, counts=counts)
         self.processes.append(made)
         return made
 
@@ -88,7 +88,7 @@ class World:
 class Process:
     """One process with its stores."""
 
-    def __init__(self, world: World, label: str) -> None:
+    def __init__(self, world: World, label: str, *, counts: bool) -> None:
         self.world, self.told = world, list[str]()
         self.state = ClusterState(settings())
         self.moments = Moments(label, lambda: world.now)
@@ -101,7 +101,8 @@ class Process:
         for kind, store in self.state.stores.items():
             for raw in world.api.of(kind):
                 store.upsert(raw)
-        self.keeper.begin()
+        if counts:
+            self.keeper.begin()
 
     def see(self, type_: str, kind: t.Any, new: Json, old: Json | None) -> None:
         """A watch reports a change."""

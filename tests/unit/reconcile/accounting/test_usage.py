@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import threading
 import tracemalloc
 import typing as t
 import zlib
@@ -25,6 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time, format_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting import sums
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import NAME, Sum
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting import keeper
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.accounting.uses import (
     ANNOTATION,
     Attachment,
@@ -165,6 +167,69 @@ def test_process_that_stands_by_knows_the_end_that_the_leader_did_not_write(worl
     assert standby.sums() == {"default": Sum(used=25.0), "": Sum(idle=100.0, attaches=1)}
     standby.keeper.keep()
     assert standby.sums()["default"] == Sum(used=25.0)
+
+
+def test_use_of_which_no_leader_wrote_a_note_is_noted_before_the_device_is_hidden(world: World) -> None:
+    """The next process cannot know whose device it was, when no slice lists it any more."""
+    leader, standby = world.process(), world.process()
+    attached(world, "a")
+    leader.keeper.keep()
+    world.claim("train", "gpu-0")
+    world.processes.remove(leader)  # it is killed before it writes that the device is in use
+    standby.keeper.update()
+    world.now += 25
+    world.remove(CLAIMS, "train", "default")
+    standby.writer.resources.ask_release("r-a")
+    world.show()
+    third = world.process()
+    world.processes.remove(standby)
+    world.now += 5
+    assert third.sums() == {"default": Sum(used=25.0), "": Sum(idle=5.0, attaches=1)}
+
+
+@pytest.fixture
+def new_leader(world: World) -> Process:
+    """A process that leads and does not count yet. The claim of device a ended after the last stored sums."""
+    old = world.process()
+    attached(world, "a")
+    world.claim("train", "gpu-0")
+    old.keeper.update()
+    old.touch("r-a", in_use=True)
+    old.keeper.keep()
+    new = world.process(counts=False)
+    world.processes.remove(old)
+    world.now += 25
+    world.remove(CLAIMS, "train", "default")
+    return new
+
+
+def test_note_of_a_device_is_not_deleted_before_the_process_counts(world: World, new_leader: Process) -> None:
+    world.device("r-a", "")
+
+    def finished() -> None:
+        new_leader.writer.resources.finish("r-a")
+        world.remove(COMPOSABLE_RESOURCES, "r-a")
+
+    finish = threading.Thread(target=finished)
+    finish.start()
+    finish.join(0.2)
+    assert finish.is_alive()
+    new_leader.keeper.begin()
+    finish.join(10)
+    assert new_leader.sums()["default"].used == world.process().sums()["default"].used == 25.0
+
+
+def test_device_is_released_if_counting_does_not_begin(
+        world: World, new_leader: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "BEGIN_SECONDS", 0.01)
+    world.device("r-a", "")
+    new_leader.writer.resources.finish("r-a")
+    assert not world.api.one(COMPOSABLE_RESOURCES, "r-a")["metadata"].get("finalizers")
+
+
+def test_process_that_does_not_count_yet_tells_the_stored_sums(world: World, new_leader: Process) -> None:
+    known = new_leader.keeper.known()
+    assert (known.until, by_namespace(known.table)) == (world.now - 25, {"": Sum(attaches=1)})
 
 
 Event = tuple[str, str, int, tuple[str, ...]]

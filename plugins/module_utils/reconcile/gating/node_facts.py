@@ -5,26 +5,31 @@
 
 kube-scheduler's cache does the same: its ``UpdateSnapshot`` copies the nodes that changed. No
 caller reports a change. The facts of a node are valid as long as they would be read from the same
-objects. If they also depend on the time or on the memory of this process, the node is read every
-time.
+objects, and this process remembers the same about them. A value that depends on the time, such as
+whether a device is still kept for a claim, is computed each time and compared.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
 import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ...kube.objects import cohdi, nodes, pods, slices
-from ...kube.watch.contents import Handles
+from ...kube.times import parse_time
+from ...kube.watch.keys import Key, key_of
 from ...kube.watch.parts import shared
 from ...planning.node.compose import ONLINE
 from ...planning.scheduling.snapshot import NodeFacts
 from ..state.cluster_state import ClusterState, Json
+from ..state.node_snapshot import hold_of
 
 Read = Callable[[ClusterState, Json], NodeFacts]
-Sources = tuple[t.Any, ...]
+Values = tuple[t.Any, ...]
+# Default grace period of a pod. The scheduler counts the pod's room until it is gone.
+ROOM_SECONDS: t.Final = 30.0
 
 
 @dataclass(slots=True)
@@ -32,8 +37,9 @@ class _Known:
     """Cache entry of a node.
 
     ``node`` is the Node as stored, ``raw`` as decoded, ``machine`` the UID of its machine.
-    ``slices`` are its ResourceSlices as stored, ``pools`` their drivers and pools. ``sources`` are
-    all values that ``facts`` were read from, or None if the facts must be read every time.
+    ``slices`` are its ResourceSlices as stored, ``pools`` their drivers and pools. ``facts`` were read
+    from ``objects`` (as stored) and ``remembered``. ``moving`` are ComposableResources and ``leaving``
+    pods for which the time and the memory of this process matter.
     """
 
     node: object
@@ -41,7 +47,10 @@ class _Known:
     machine: str
     slices: tuple[object, ...] = ()
     pools: tuple[tuple[str, str], ...] = ()
-    sources: Sources | None = None
+    objects: Values = ()
+    moving: frozenset[str] = frozenset()
+    leaving: tuple[Key, ...] = ()
+    remembered: Values | None = None
     facts: NodeFacts | None = None
 
 
@@ -75,15 +84,15 @@ class KnownNodes:
         return known
 
     def _facts_of(self, state: ClusterState, name: str, known: _Known, busy: set[str], read: Read) -> NodeFacts:
-        resources = state.resources.handles("node", name)
-        if _disturbed(state, name, resources, busy):
-            known.sources = known.facts = None
-            return read(state, known.raw)
-        sources = _sources(state, name, known, resources)
-        if known.facts is None or known.sources is None or not _same(known.sources, sources):
+        objects = _objects(state, name, known)
+        if not _same(known.objects, objects):
+            known.objects, known.facts = objects, None
+            known.moving, known.leaving = _moving(state, name), _leaving(state, name)
+        remembered = _remembered(state, name, known, busy)
+        if known.facts is None or known.remembered != remembered:
             known.facts = read(state, known.raw)
-            calm = _at_rest(state, name) and not _disturbed(state, name, resources, _busy(state))
-            known.sources = sources if calm else None
+            calm = remembered == _remembered(state, name, known, _busy(state))
+            known.remembered = remembered if calm else None
         return known.facts
 
 
@@ -100,45 +109,72 @@ def _thin(node: Json) -> Json:
     return {**node, "metadata": meta, **({"status": shared(node["status"])} if "status" in node else {})}
 
 
-def _sources(state: ClusterState, name: str, known: _Known, resources: Handles) -> Sources:
-    """Return all values that the facts of a node at rest are read from."""
-    uid = known.machine
-    machine = state.snapshot.machines.get(uid) if state.snapshot else None
-    sizes = state.snapshot.sizes.get(uid) if state.snapshot else None
+def _objects(state: ClusterState, name: str, known: _Known) -> Values:
+    """Return all objects that the facts of a node are read from, as stored."""
     own = state.slices.handles("node", name)
     _read_pools(state, name, known, tuple(kept for _key, kept in own))
-    objects = (*(state.nodes.handles("machine", uid) if uid else ()), *resources, *state.pods.handles("node", name),
-               *state.claims.handles("node", name), *state.requests.handles("node", name), *own,
-               *(each for pool in known.pools for each in state.claims.handles("allocated from", pool)))
-    return (known.node, machine, sizes, state.snapshot is None, state.hands.missing(name), state.hands.alive(name),
-            tuple(sorted(state.hands.places(name).items())), *_shares(state, name), *(kept for _key, kept in objects))
+    found = (*(state.nodes.handles("machine", known.machine) if known.machine else ()),
+             *state.resources.handles("node", name), *state.pods.handles("node", name),
+             *state.claims.handles("node", name), *state.requests.handles("node", name),
+             *state.requests.handles("node", ""), *own,
+             *(each for pool in known.pools for each in state.claims.handles("allocated from", pool)))
+    return tuple(kept for _key, kept in found)
 
 
 def _read_pools(state: ClusterState, name: str, known: _Known, own: tuple[object, ...]) -> None:
-    if len(own) != len(known.slices) or any(a is not b for a, b in zip(own, known.slices, strict=True)):
+    if not _same(known.slices, own):
         known.slices = own
         known.pools = tuple((slices.driver(item), slices.pool(item)) for item in state.slices.by("node", name))
 
 
-def _disturbed(state: ClusterState, name: str, resources: Handles, busy: set[str]) -> bool:
-    """Return whether the facts also depend on the memory of this process.
+def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -> Values:
+    """Return all other values that the facts are read from: of the last inventory and of this process."""
+    uid, snapshot, now = known.machine, state.snapshot, state.now()
+    moving = known.moving
+    if busy:
+        moving |= busy.intersection(key[1] for key, _kept in state.resources.handles("node", name))
+    return (snapshot is None, snapshot and snapshot.machines.get(uid), snapshot and snapshot.sizes.get(uid),
+            state.hands.missing(name), state.hands.alive(name), state.hands.places(name), state.blocks.of(name, now),
+            [(state.shares.of(request) or {}).get(name)
+             for (_namespace, request), _kept in state.requests.handles("node", "")],
+            [_of_resource(state, resource, now) for resource in sorted(moving)],
+            [(pod := state.pods.get(key[1], key[0])) is not None and counts(state, pod) for key in known.leaving])
 
-    They do if a device is kept for a claim or has an operation in flight, if the node has a
-    reservation, or if a model is blocked on the node.
+
+def _of_resource(state: ClusterState, name: str, now: float) -> Values | None:
+    """Return what the time and the memory of this process say about a ComposableResource."""
+    raw = state.resources.get(name)
+    if raw is None:
+        return None
+    return hold_of(state, raw, now), name in state.operations, state.tainted.get(name), _overdue(state, raw, now)
+
+
+def _overdue(state: ClusterState, resource: Json, now: float) -> bool:
+    return (cohdi.read_intent(resource)[1] or 0.0) < now - state.settings.placement_timeout
+
+
+def _moving(state: ClusterState, name: str) -> frozenset[str]:
+    """Return the ComposableResources of a node that move, or may move by what this process knows."""
+    now = state.now()
+    return frozenset(raw["metadata"]["name"] for raw in state.resources.by("node", name)
+                     if not _is_at_rest(raw) or not _overdue(state, raw, now))
+
+
+def _leaving(state: ClusterState, name: str) -> tuple[Key, ...]:
+    """Return the pods of a node that may count at one time and not at another."""
+    return tuple(key_of(pod) for pod in state.pods.by("node", name)
+                 if pod["metadata"].get("deletionTimestamp") or pods.held(pod))
+
+
+def counts(state: ClusterState, pod: Json) -> bool:
+    """Return whether a pod takes room on its node.
+
+    A gated pod without a reservation only has an old nomination.
     """
-    if state.blocks.of(name, state.now()) or state.reservations.on(name):
-        return True
-    return bool(busy) and any(resource in busy for (_namespace, resource), _kept in resources)
-
-
-def _at_rest(state: ClusterState, name: str) -> bool:
-    """Return whether the objects of a node show no change in flight.
-
-    Then no device is being attached, detached or kept for a claim, and all pods of the node are
-    bound.
-    """
-    return all(map(pods.bound, state.pods.by("node", name))) and all(
-        _is_at_rest(resource) for resource in state.resources.by("node", name))
+    if end := pod["metadata"].get("deletionTimestamp"):
+        runs = bool(pods.bound(pod)) and pods.phase(pod) not in ("Succeeded", "Failed")
+        return runs and parse_time(end) > state.now() + ROOM_SECONDS
+    return not pods.ended(pod) and not (pods.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
 
 
 def _is_at_rest(resource: Json) -> bool:
@@ -148,14 +184,5 @@ def _is_at_rest(resource: Json) -> bool:
     return not cohdi.read_hold(resource)[0]
 
 
-def _shares(state: ClusterState, name: str) -> Iterator[object]:
-    """Yield each request that names no node, and the share of it that this node got."""
-    for (_namespace, request), kept in state.requests.handles("node", ""):
-        yield kept
-        yield (state.shares.of(request) or {}).get(name)
-
-
-def _same(old: Sources, new: Sources) -> bool:
-    """Compare stored objects by identity, and all other values by equality."""
-    return len(old) == len(new) and all(a is b or (not isinstance(a, (bytes, dict)) and a == b)
-                                        for a, b in zip(old, new, strict=True))
+def _same(old: Values, new: Values) -> bool:
+    return len(old) == len(new) and all(map(operator.is_, old, new))

@@ -37,7 +37,7 @@ from ..state.node_snapshot import node_snapshot
 from ..state.reservations import Reservation
 from ..state.scale_ups import requested_placements
 from ..state.usage import usage
-from .node_facts import KnownNodes
+from .node_facts import KnownNodes, counts
 from .upcoming_supply import ending, returning
 
 SAMPLES = 4
@@ -45,8 +45,6 @@ SAMPLES = 4
 MAX_FAILURES = 8
 # Seconds that a namespace label may arrive after the pod that needs it.
 OPT_IN_SECONDS = 2.0
-# Default grace period of a pod. The scheduler counts the pod's room until it is gone.
-ROOM_SECONDS = 30.0
 
 
 def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
@@ -202,18 +200,10 @@ def _placement(state: ClusterState, reservation: Reservation) -> Placement:
 def _facts(state: ClusterState, raw: Json) -> NodeFacts:
     name = raw["metadata"]["name"]
     handles = state.pods.handles("node", name)
-    counted = {key_of(pod) for pod in state.pods.by("node", name) if _counts(state, pod)}
+    counted = {key_of(pod) for pod in state.pods.by("node", name) if counts(state, pod)}
     pods = state.pods.packed([each for each in handles if each[0] in counted])
     return node_facts(node_snapshot(state, name), raw, pods, state.settings, functools.partial(_entry, state, name),
                       state.hands.places(name))
-
-
-def _counts(state: ClusterState, pod: Json) -> bool:
-    """Return whether a pod takes room on its node. A gated pod without a reservation only has an old nomination."""
-    if end := pod["metadata"].get("deletionTimestamp"):
-        runs = bool(gates.bound(pod)) and gates.phase(pod) not in ("Succeeded", "Failed")
-        return runs and parse_time(end) > state.now() + ROOM_SECONDS
-    return not gates.ended(pod) and not (gates.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
 
 
 def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Shown | None:

@@ -39,7 +39,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     raw, resources = state.nodes.get(name), state.resources.by("node", name)
     # Read holds first. A hold ends when its claim is allocated, so a device is held or in use at
     # each moment.
-    holds = {each["metadata"]["name"]: _hold(state, each, now) for each in resources}
+    holds = {each["metadata"]["name"]: hold_of(state, each, now) for each in resources}
     sights = state.sights(name)
     machine, fabric, problem = state.machine_of(name)
     lost, lost_at, not_lost = _lost(state, name, raw, resources, now)
@@ -180,7 +180,7 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
     return state.reservations.claims(node, fabric, state.settings, name_of)
 
 
-def _hold(state: ClusterState, raw: Json, now: float) -> tuple[str, float, bool]:
+def hold_of(state: ClusterState, raw: Json, now: float) -> tuple[str, float, bool]:
     """Return the claim (its UID) that a device is held for, since when, and whether it may still
     take it."""
     held_for, held_since = state.holds.of(raw)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import time
 import typing as t
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts, Placement
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import _facts
@@ -38,10 +40,12 @@ class History:
 
     def __init__(self, bench: Bench, rng: random.Random) -> None:
         self.bench, self.rng, self.state = bench, rng, bench.state
+        self.time = time.time()
+        self.state.clock = lambda: self.time
         self.steps: list[Callable[[str], object]] = [
             self.node, self.no_node, self.slice, self.resource, self.resource, self.no_resource, self.claim,
             self.no_claim, self.request, self.nodeless, self.pod, self.no_pod, self.hold, self.operation, self.taint,
-            self.block, self.reserve, self.unreserve, self.look, self.share]
+            self.block, self.reserve, self.unreserve, self.look, self.share, self.leave, self.wait]
 
     def step(self) -> str:
         """Something happens; its name."""
@@ -70,7 +74,7 @@ class History:
         number = self.rng.randrange(3)
         self.bench.put(objects.resource(
             f"gpu-{node}-{number}", device=self._any("", f"d-{node}-{number}"), node=node,
-            serial=f"GPU-{node}-{number}", asked=self.rng.choice([None, 1.0, 10_000.0]),
+            serial=f"GPU-{node}-{number}", asked=self.rng.choice([None, 1.0, 10_000.0, self.time]),
             state=self._any("Online", "Online", "Attaching", "Detaching"), model=self._any(A100, H100),
             deleted=self.rng.random() < 0.1))
 
@@ -99,12 +103,21 @@ class History:
         raw |= self.rng.choice([{"spec": {**raw["spec"], "nodeName": node}}, {"status": {"nominatedNodeName": node}}])
         self.bench.put(raw)
 
+    def leave(self, node: str) -> None:
+        if raw := self.state.pods.get(f"pod-{node}", "default"):
+            end = format_time(self.time + self.rng.choice([5.0, 60.0]))
+            self.bench.put({**raw, "metadata": {**raw["metadata"], "deletionTimestamp": end}})
+
+    def wait(self, node: str) -> None:
+        self.time += self.rng.choice([1.0, 20.0, 200.0])
+
     def no_pod(self, node: str) -> None:
         if raw := self.state.pods.get(f"pod-{node}", "default"):
             self.bench.drop(raw)
 
     def hold(self, node: str) -> None:
-        self.state.holds.keep(f"gpu-{node}-0", self._any("uid-claim-node-0", "")) if self.rng.random() < 0.7 else (
+        claims = [f"uid-claim-{name_of(number)}" for number in NUMBERS]
+        self.state.holds.keep(f"gpu-{node}-0", self._any(*claims, "")) if self.rng.random() < 0.7 else (
             self.state.holds.end(f"gpu-{node}-0"))
 
     def operation(self, node: str) -> None:

@@ -118,9 +118,9 @@ class ApiServer:
             return json.dumps(self.create(call.kind.plural, call.body, call.namespace,
                                           dry_run="dryRun" in call.query)).encode()
         if call.method == "DELETE":
-            self.delete(call.kind.plural, call.name, call.namespace,
-                        (call.body.get("preconditions") or {}).get("uid"))
-            return b'{"kind": "Status"}'
+            left = self.delete(call.kind.plural, call.name, call.namespace,
+                               (call.body.get("preconditions") or {}).get("uid"))
+            return json.dumps(left or {"kind": "Status"}).encode()
         return json.dumps(self._change(call)).encode()
 
     def discovery(self, path: str) -> bytes:
@@ -149,14 +149,16 @@ class ApiServer:
         new.setdefault("kind", KINDS[plural].kind)
         return new if dry_run else self._store(plural, new, None)
 
-    def delete(self, plural: str, name: str, namespace: str = "", uid: str | None = None) -> None:
-        """Delete an object, or mark it if it has finalizers. Raise Refusal."""
+    def delete(self, plural: str, name: str, namespace: str = "", uid: str | None = None) -> Json | None:
+        """Delete an object, or mark it if it has finalizers, and return it then. Raise Refusal."""
         old = self._found(plural, name, namespace)
         if uid and uid != old["metadata"]["uid"]:
             raise Refusal(409, "Conflict", f"uid is not {uid}")
         if old["metadata"].get("deletionTimestamp"):
-            return
-        self._store(plural, patches.merged(old, {"metadata": {"deletionTimestamp": format_time(self.wall())}}), old)
+            return old
+        mark = {"metadata": {"deletionTimestamp": format_time(self.wall())}}
+        new = self._store(plural, patches.merged(old, mark), old)
+        return new if new["metadata"].get("finalizers") else None
 
     def update(self, plural: str, name: str, namespace: str, patch: Json, subresource: str = "") -> Json:
         """Apply a merge patch of a model. Raise Refusal."""

@@ -105,10 +105,17 @@ def test_apply(api: FakeApi, client: Client) -> None:
 
 def test_delete(api: FakeApi, client: Client) -> None:
     api.on(f"DELETE {NODE}", {"kind": "Status", "status": "Success"})
-    client.delete(NODES, "n0")
+    assert client.delete(NODES, "n0") is None
     assert only(api).body is None
     client.delete(NODES, "n0", precondition_uid="u-1")
     assert api.requests[1].body == {"preconditions": {"uid": "u-1"}}
+
+
+def test_delete_of_an_object_with_finalizers_tells_the_object(api: FakeApi, client: Client) -> None:
+    left = {"kind": "Node", "metadata": {"name": "n0", "deletionTimestamp": "2026-01-01T00:00:00Z",
+                                         "finalizers": ["x"]}}
+    api.on(f"DELETE {NODE}", left)
+    assert client.delete(NODES, "n0") == left
 
 
 @pytest.mark.parametrize(

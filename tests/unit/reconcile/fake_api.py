@@ -273,11 +273,12 @@ class FakeApi:
             return self._stored(res, body)
 
     def delete(self, res: ApiResource, name: str, namespace: str | None = None,
-               precondition_uid: str | None = None) -> None:
+               precondition_uid: str | None = None) -> Json | None:
         self._called("delete", res.plural, name)
         with self._lock:
             old = self._found(res, name, namespace)
-            self._stored(res, _merged(old, {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}}))
+            new = self._stored(res, _merged(old, {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}}))
+            return new if new["metadata"].get("finalizers") else None
 
     def close(self) -> None:
         """Nothing to close."""

@@ -216,14 +216,16 @@ class Client:
 
     def delete(
         self, res: ApiResource, name: str, namespace: str | None = None, precondition_uid: str | None = None
-    ) -> None:
-        """Request the deletion of an object. Finalizers may delay it.
+    ) -> Object | None:
+        """Request the deletion of an object. Return it if finalizers delay its deletion, else None.
 
         ``precondition_uid``: delete only the object with this UID, not another one of the same
-        name. Raise NotFound, or Conflict for another UID.
+        name. Raise NotFound, or Conflict for another UID. The API server answers with the object or with
+        a Status (kubernetes/apiserver, pkg/registry/generic/registry/store.go, ``Delete``).
         """
         body = {"preconditions": {"uid": precondition_uid}} if precondition_uid else None
-        self.raw("DELETE", res.path(name, namespace), body)
+        answer = self.raw("DELETE", res.path(name, namespace), body)
+        return answer if answer.get("kind") == res.kind else None
 
     def raw(
         self,

@@ -244,13 +244,18 @@ class ResourceWriter(ObjectWriter):
 
     def delete(self, name: str) -> None:
         """Mark a ComposableResource for deletion. Ignore one that is gone."""
+        raw = self.state.resources.get(name)
         try:
-            raw = self.state.resources.get(name)
-            self.client.delete(COMPOSABLE_RESOURCES, name, precondition_uid=raw["metadata"]["uid"] if raw else None)
-            self.outlet.changes += 1
-            self.state.resources.upsert(self.client.get(COMPOSABLE_RESOURCES, name))
+            uid = raw["metadata"]["uid"] if raw else None
+            left = self.client.delete(COMPOSABLE_RESOURCES, name, precondition_uid=uid)
         except NotFound:
-            self._forget(self.state.resources.get(name), self.state.resources)
+            left = None
+        else:
+            self.outlet.changes += 1
+        if left is None:
+            self._forget(raw, self.state.resources)
+        else:
+            self.state.resources.upsert(left)
 
     def lift_taints(self, resource: str, keys: frozenset[DeviceKey]) -> None:
         """Allow the scheduler to allocate these slice entries, (driver, pool, device), again."""

@@ -133,6 +133,7 @@ def test_deleted_resource_is_seen_as_leaving_at_once(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a"))
     bench.writer.resources.delete("gpu-a")
     assert node_snapshot(bench.state, "node-0").resources[0].deleting
+    assert [call.verb for call in bench.api.calls] == ["delete"], "the answer has the object"
 
 
 def test_resource_that_is_gone_already_is_forgotten(bench: Bench) -> None:

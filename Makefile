@@ -147,7 +147,7 @@ archive-all: setup ## commands of all pages, from the built archive under four p
 	@$(PYTEST) tests/archive $(ARGS)
 
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
-	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
+	@$(CONFORMANCE) $(PYTEST) tests/conformance $(if $(FULL),,-m "not slow") -n $(PARALLEL) --dist loadgroup $(ARGS)
 
 chaos: setup ## failure stories, and random workloads under random faults, in virtual time: RUNS=50, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
 	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos tests/stories -n $(PARALLEL) --dist load $(ARGS))

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from ansible_collections.composable.infra.tests.conformance.managers import EVERY_PROFILE
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
@@ -18,9 +19,17 @@ from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 # The example, and each driver that could be a collection of its own.
 FOLDERS = ("drivers", "examples")
 COLLECTIONS = sorted(path.parent for folder in FOLDERS for path in ROOT.glob(f"{folder}/*/*/galaxy.yml"))
+# It takes as long as half of the other checks, so it is left to make conformance-all.
+SLOW = "composable.liqid"
 
 
-@pytest.mark.parametrize("collection", COLLECTIONS, ids=lambda path: f"{path.parent.name}.{path.name}")
+def named(collection: Path) -> ParameterSet:
+    """A case for a collection."""
+    name = f"{collection.parent.name}.{collection.name}"
+    return pytest.param(collection, id=name, marks=[pytest.mark.slow] if name == SLOW else [])
+
+
+@pytest.mark.parametrize("collection", [named(path) for path in COLLECTIONS])
 def test_a_collection_with_a_driver_passes_its_tests(collection: Path, tmp_path: Path) -> None:
     place = tmp_path / "ansible_collections" / collection.parent.name / collection.name
     place.parent.mkdir(parents=True)

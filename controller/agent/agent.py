@@ -188,7 +188,8 @@ class NodeAgent:
                     with self.progress.at(now_due.value):
                         self._do(now_due)
                 except Exception:
-                    log.exception("%s failed on node %s", now_due.value, self.options.node)
+                    log.exception("the task %s failed on node %s. The agent tries again in %g s", now_due.value,
+                                  self.options.node, RETRY_SECONDS)
                     self._duties.add_at(now_due, time.time() + RETRY_SECONDS)
                 self._duties.done(now_due)
 
@@ -220,7 +221,8 @@ class NodeAgent:
 
     def _tick(self) -> None:
         if self.lane.relieve():
-            log.warning("the bus of node %s does not answer; other devices are worked on meanwhile", self.options.node)
+            log.warning("the bus of node %s does not answer. The agent works on other devices meanwhile",
+                        self.options.node)
         reports = self._operations.kernel_reports()
         for report in reports:
             self._metrics.xid(report.xid)
@@ -278,7 +280,7 @@ class NodeAgent:
         if now.phase == READY and phase != READY:
             told.append(("DeviceReady", f"{now.address} is ready on node {self.options.node}", "Normal"))
         if now.phase == REMOVED and phase != REMOVED:
-            told.append(("DeviceRemoved", f"the device is off the bus of node {self.options.node}", "Normal"))
+            told.append(("DeviceRemoved", f"the device was removed from the bus of node {self.options.node}", "Normal"))
         if now.trouble and now.trouble != (before.trouble if before else None):
             told.append((now.trouble.reason, now.trouble.message, "Warning"))
         raw = self.state.resources.get(request.name)

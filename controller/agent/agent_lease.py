@@ -55,7 +55,7 @@ class AgentLease:
             self._write(self._node)
         except ApiError as error:
             if str(error) != self.last_error:
-                log.warning("the Lease %s is not renewed: %s", self.name, error)
+                log.warning("cannot renew the Lease %s: %s", self.name, error)
             self.last_error = str(error)
             return RETRY_SECONDS
         self.last_error = ""
@@ -66,7 +66,7 @@ class AgentLease:
         try:
             self._client.merge_patch(LEASES, self.name, {"spec": {"holderIdentity": ""}}, self._namespace)
         except ApiError as error:
-            log.warning("the Lease %s is left to expire: %s", self.name, error)
+            log.warning("cannot give up the Lease %s, so it will expire: %s", self.name, error)
 
     def _write(self, holder: str) -> None:
         now = format_micro_time(self._clock())

@@ -76,7 +76,7 @@ class BusLane:
             try:
                 again = self._work(name)
             except Exception:
-                log.exception("the work on %s failed", name)
+                log.exception("the work on %s failed. The agent tries again in %g s", name, RETRY_SECONDS)
                 again = time.time() + RETRY_SECONDS
             if again is not None:
                 self.queue.add_at(name, again)

@@ -24,7 +24,7 @@ from . import device_request
 from .device_request import DeviceRequest
 from .node_state import NodeState
 
-WITHDRAWN = "the operator has taken its request back"
+WITHDRAWN = "the operator has withdrawn its request to release the device"
 
 
 class ClaimCheck:
@@ -50,7 +50,7 @@ class ClaimCheck:
             return (self._withdrawn(request) or self.prepared_for(uuid, _address(request))
                     or self._claimed(request, uuid))
         except ApiError as error:
-            return f"whether a claim uses the device cannot be told: {error}"
+            return f"the agent cannot find out whether a claim uses the device: {error}"
 
     def _withdrawn(self, request: DeviceRequest) -> str:
         now = device_request.read(self._client.get(COMPOSABLE_RESOURCES, request.name))

@@ -380,6 +380,6 @@ def _lost(evidence: Evidence) -> bool:
 
 
 def _gone(evidence: Evidence, lines: t.Sequence[str]) -> str:
-    seen = f"the kernel says: {lines[-1]}" if lines else "the bus does not show it any more"
-    return (f"{evidence.address} was lost while the driver had it ({seen}); look at the fabric and its cable, then "
-            "detach the device")
+    seen = f"the kernel reported: {lines[-1]}" if lines else "the bus no longer shows it"
+    return (f"the device {evidence.address} was lost while its driver used it ({seen}). Check the fabric and the "
+            "cable, then detach the device")

@@ -83,6 +83,7 @@ class EvidenceBook:
         except (NotFound, Conflict):
             self.forget(request.uid)
         except ApiError as error:
-            log.warning("the evidence of %s is not written: %s", request.name, error, extra=request.logged)
+            log.warning("cannot write the evidence on ComposableResource %s: %s", request.name, error,
+                        extra=request.logged)
             return False
         return True

@@ -46,7 +46,7 @@ def _locked(descriptor: int, folder: Path, stop: threading.Event) -> bool:
             return True
         except BlockingIOError:
             if not said:
-                log.warning("another agent works on this node; waiting until it ends (%s)", folder / "agent.lock")
+                log.warning("another agent works on this node (lock %s). Waiting until it ends", folder / "agent.lock")
             said = True
             stop.wait(RETRY_SECONDS)
     return False
@@ -74,8 +74,8 @@ class DevicesBefore:
         try:
             found = json.loads(self._file.read_text(encoding="utf-8"))
             if isinstance(found, dict):
-                log.warning("%s has version %r, which this agent does not know. The devices that are there now count "
-                            "as there before.", self._file, found.get("version"))
+                log.warning("%s has version %r, which this agent does not know. It does not count the devices that are "
+                            "on the bus now as new devices of the fabric", self._file, found.get("version"))
                 return frozenset(self._look())
             return frozenset(map(str, found))
         except (OSError, ValueError, TypeError):

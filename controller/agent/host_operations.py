@@ -115,12 +115,13 @@ class HostOperations:
 
     def not_found(self) -> str:
         """See the protocol."""
-        looked = {"bus": "the whole bus was rescanned", "never": "nothing was rescanned, since --rescan is never"}
-        ports = ", ".join(self._options.ports) or "those with nothing behind them"
-        said = looked.get(self._options.rescan, f"the ports were rescanned ({ports})")
+        looked = {"bus": "The agent rescanned the whole bus",
+                  "never": "The agent did not rescan, because --rescan is never"}
+        ports = ", ".join(self._options.ports) or "all without a device"
+        said = looked.get(self._options.rescan, f"The agent rescanned the ports ({ports})")
         seconds = self._options.search_patience
-        return (f"the device is not on the node's bus {seconds:g} s after it was attached; {said}; "
-                "look at its cable and the fabric's port, name the fabric's ports, or allow a rescan of the whole bus")
+        return (f"the device is not on the node's bus {seconds:g} s after it was attached. {said}. Check the device's "
+                "cable and the fabric's port. You can also name the fabric's ports in --ports, or set --rescan to bus")
 
     def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str],
                 plugin: down.VendorPlugin | None = None) -> Evidence:
@@ -171,7 +172,8 @@ class HostOperations:
             dead = Evidence(PREPARING, "", uuid=device.uuid or "", address=device.address)
             try:
                 self.release(dead, known, lambda _evidence: None, lambda: "")
-                log.info("%s was lost and belongs to no ComposableResource; it is off the bus", device.address)
+                log.info("Removed %s from the bus. The device was lost and belongs to no ComposableResource",
+                         device.address)
             except NodeTrouble as trouble:
                 kept.append(trouble)
         return kept
@@ -247,9 +249,9 @@ class HostOperations:
             new.write_text("".join(f"pci-{vendor}.present=true\n" for vendor in sorted(vendors)), encoding="ascii")
             new.replace(folder / FEATURE_FILE)
         except NodeTrouble as error:
-            log.warning("Node Feature Discovery is not told: %s", error)
+            log.warning("cannot write the labels for Node Feature Discovery: %s", error)
         except OSError as error:
-            log.warning("Node Feature Discovery is not told: %s: %s", folder, error.strerror)
+            log.warning("cannot write the labels for Node Feature Discovery: %s: %s", folder, error.strerror)
 
     def _devices(self, age: float) -> list[pci.PciDevice]:
         """Return the devices of the bus, read at most ``age`` seconds ago.

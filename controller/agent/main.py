@@ -54,36 +54,40 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="agent",
-        description="Do on this node what an attach and a detach of its composable devices need, and write the "
+        description="Prepare devices on this node after an attach, release them before a detach, and write the "
                     "evidence on their ComposableResources.",
-        epilog="Exit status: 0 stopped on request, 2 unusable options or a node that cannot be worked on.")
-    it.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""), help="default: the variable NODE_NAME")
-    it.add_argument("--root", type=Path, default=Path("/"), help="where the node's / is seen (default: %(default)s)")
+        epilog="Exit status: 0 after a stop on request, 2 if an option is wrong or the node cannot be used.")
+    it.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""),
+                    help="name of this node (default: the variable NODE_NAME)")
+    it.add_argument("--root", type=Path, default=Path("/"),
+                    help="folder at which this process sees the node's / (default: %(default)s)")
     add_cluster_options(it)
-    it.add_argument("--lease-namespace", default="composable-infra", help="of the agent's Lease (default: %(default)s)")
+    it.add_argument("--lease-namespace", default="composable-infra",
+                    help="namespace of the agent's Lease (default: %(default)s)")
     it.add_argument("--plugin-namespace", action="append", metavar="NAMESPACE",
-                    help="where the vendor's DRA plugin runs; may be given more than once "
+                    help="namespace of the vendor's DRA plugin. You can give the option more than once "
                          f"(default: {', '.join(PLUGIN_NAMESPACES)})")
     it.add_argument("--rescan", choices=RESCANS, default="port",
-                    help="what is rescanned when a device does not come by itself (default: %(default)s)")
+                    help="part of the bus to rescan if a device does not appear by itself (default: %(default)s)")
     it.add_argument("--ports", nargs="+", default=[], metavar="ADDRESS",
-                    help="PCI addresses of the bridges behind which devices of the fabric come "
-                         "(default: those with nothing behind them)")
+                    help="PCI addresses of the bridges behind which devices of the fabric appear "
+                         "(default: all bridges without a device)")
     it.add_argument("--event-patience", type=float, default=2.0, metavar="SECONDS",
-                    help="time for a device to come by itself, and between two rescans (default: %(default)g)")
+                    help="time for a device to appear by itself, and between two rescans (default: %(default)g)")
     it.add_argument("--search-patience", type=float, default=60.0, metavar="SECONDS",
-                    help="time for a device to come at all (default: %(default)g)")
+                    help="time for a device to appear at all (default: %(default)g)")
     it.add_argument("--patience", type=float, default=60.0, metavar="SECONDS",
-                    help="time for each command, rescan and removal (default: %(default)g)")
+                    help="time limit of each command, rescan and removal (default: %(default)g)")
     it.add_argument("--announce-patience", type=float, default=120.0, metavar="SECONDS",
-                    help="time for the vendor's plugin to announce a device (default: %(default)g)")
+                    help="time for the vendor's plugin to publish a device (default: %(default)g)")
     add_plugin_options(it)
     it.add_argument("--kube-api-qps", type=float, default=50.0, metavar="NUMBER",
-                    help="requests to the API server in a second, watches and the Lease apart (default: %(default)g)")
+                    help="requests to the API server per second, without watches and the Lease (default: %(default)g)")
     it.add_argument("--kube-api-burst", type=int, default=100, metavar="NUMBER",
-                    help="requests to the API server at once after a pause (default: %(default)d)")
+                    help="requests that the agent may send to the API server at once after a pause "
+                         "(default: %(default)d)")
     it.add_argument("--listen", default="127.0.0.1:8081", metavar="HOST:PORT",
-                    help="address of /metrics, /healthz, /readyz and /status; port 0 takes a free one "
+                    help="address of /metrics, /healthz, /readyz and /status. Port 0 selects a free port "
                          "(default: %(default)s)")
     add_log_options(it)
     add_trace_options(it)
@@ -116,18 +120,19 @@ def check(args: argparse.Namespace) -> None:
     Raises BadConfig with one sentence of the option, its value and the allowed values.
     """
     if not args.node_name:
-        raise BadConfig("--node-name: '' is not usable: must be the name of this node, also by the variable NODE_NAME")
+        raise BadConfig("--node-name is not set. Set it, or the variable NODE_NAME, to the name of this node")
     if not (args.root / "sys/bus/pci/devices").is_dir():
-        raise BadConfig(f"--root: {str(args.root)!r} is not usable: must be where the node's / is seen, with "
-                        "sys/bus/pci/devices below it")
+        raise BadConfig(f"--root: {str(args.root)!r} is not allowed. It must be the folder at which this process sees "
+                        "the node's /, with sys/bus/pci/devices below it")
     for name in ("event_patience", "search_patience", "patience", "announce_patience"):
         value = getattr(args, name)
         if not 0.01 <= value <= 3600:
-            raise BadConfig(f"--{name.replace('_', '-')}: {value:g} is not usable: must be from 0.01 to 3600 seconds")
+            raise BadConfig(f"--{name.replace('_', '-')}: {value:g} is not allowed. It must be from 0.01 to 3600 "
+                            "seconds")
     for name in ("kube_api_qps", "kube_api_burst"):
         value = getattr(args, name)
         if not 1 <= value <= 100000:
-            raise BadConfig(f"--{name.replace('_', '-')}: {value:g} is not usable: must be from 1 to 100000")
+            raise BadConfig(f"--{name.replace('_', '-')}: {value:g} is not allowed. It must be from 1 to 100000")
     check_plugin_options(args)
 
 

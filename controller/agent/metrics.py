@@ -37,8 +37,8 @@ class AgentMetrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         registry.register(BuildInfo())
-        self.steps = Histogram(f"{PREFIX}agent_step_duration_seconds", "Time of a step on the node, since the step "
-                               "before it or the request.", ["step"], buckets=BUCKETS,
+        self.steps = Histogram(f"{PREFIX}agent_step_duration_seconds", "Seconds from the previous step on the "
+                               "node, or from the request, to this step.", ["step"], buckets=BUCKETS,
                                registry=registry)
         self.troubles = Counter(f"{PREFIX}agent_troubles_total", "Problems on the node, by reason.", ["reason"],
                                 registry=registry)

@@ -61,7 +61,7 @@ class Place:
         """
         name = f"{claim['metadata'].get('namespace')}/{claim['metadata']['name']}"
         if claim["metadata"].get("uid") != uid:
-            raise Refused(f"the claim {name} is another one by now: its uid is not {uid}")
+            raise Refused(f"the claim {name} was deleted and created again: its uid is not {uid}")
         mine = [result for result in claims.results(claim) if result["driver"] == self.driver]
         if not mine:
             raise Refused(f"the claim {name} has no device of the driver {self.driver}")
@@ -71,7 +71,7 @@ class Place:
 
     def _check_node(self, name: str, node: str | None) -> None:
         if node not in (None, self.node):
-            raise Refused(f"the claim {name} is allocated on node {node}, and this is node {self.node}")
+            raise Refused(f"the claim {name} is allocated on node {node}, but this is node {self.node}")
 
     def _check_config(self, name: str, claim: Json) -> None:
         """Refuse parameters for this driver.
@@ -81,12 +81,13 @@ class Place:
         """
         devices = claim["status"]["allocation"]["devices"]
         if any((entry.get("opaque") or {}).get("driver") == self.driver for entry in devices.get("config") or ()):
-            raise Refused(f"the claim {name} has parameters for the driver {self.driver}, which takes none")
+            raise Refused(f"the claim {name} has parameters for the driver {self.driver}, which accepts none. Remove "
+                          "them from the claim or its DeviceClass")
 
     def _wanted(self, name: str, result: Json) -> Wanted:
         if result["pool"] != self.pool and not result.get("bindingConditions"):
             device = f"{result['device']} of pool {result['pool']}"
-            raise Refused(f"the claim {name} has {device}; allowed is pool {self.pool}, and a pool of the fabric")
+            raise Refused(f"the claim {name} has {device}. Allowed are pool {self.pool} and pools of the fabric")
         return Wanted(str(result["request"]).partition("/")[0], result["pool"], result["device"],
                       str(result.get("shareID") or ""), bool(result.get("adminAccess")),
                       {str(name): str(amount) for name, amount in (result.get("consumedCapacity") or {}).items()})

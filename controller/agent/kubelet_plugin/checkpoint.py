@@ -85,8 +85,8 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError):
             aside = path.with_name(path.name + UNUSABLE)
             path.replace(aside)
-            log.error("%s is no checkpoint of this agent. It was renamed to %s. The specs of the claims tell again "
-                      "what is prepared.", path, aside.name)
+            log.error("%s is not a checkpoint of this agent, and was renamed to %s. The agent finds prepared claims by "
+                      "their Container Device Interface specs", path, aside.name)
             self._claims, self._document = {}, {}
 
     def get(self, uid: str) -> PreparedClaim | None:
@@ -113,7 +113,7 @@ class Checkpoint:
                 self._write(left)
             except OSError as error:
                 self._claims = left
-                log.warning("%s still has the claim %s: %s", self._path, uid, error.strerror)
+                log.warning("cannot remove the claim %s from %s: %s", uid, self._path, error.strerror)
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

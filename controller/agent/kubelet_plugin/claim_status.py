@@ -56,8 +56,8 @@ class ClaimStatus:
         return all((self._driver, device.pool, device.device, device.share_id) in keys for device in prepared.devices)
 
     def _entry(self, device: PreparedDevice, now: str) -> Json:
-        libraries = "with the vendor's libraries" if device.libraries else "device files alone, no libraries"
-        condition = {"type": READY, "status": "True", "reason": "Prepared", "message": f"prepared: {libraries}",
+        libraries = "with the vendor's libraries" if device.libraries else "with device files only, without libraries"
+        condition = {"type": READY, "status": "True", "reason": "Prepared", "message": f"prepared {libraries}",
                      "lastTransitionTime": now}
         data = {"pciBusID": device.address, "uuid": device.uuid, "libraries": device.libraries}
         found: Json = {"driver": self._driver, "pool": device.pool, "device": device.device,

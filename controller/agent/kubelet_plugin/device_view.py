@@ -60,7 +60,7 @@ class DeviceView:
         try:
             return offered(self._root, self._kinds)
         except NotProven as error:
-            raise Refused(f"the bus of the node is not readable: {error}") from None
+            raise Refused(f"cannot read the bus of the node: {error}") from None
 
     def reason_against(self, device: NodeDevice) -> str:
         """Return why no new container may get the device now, empty if it may."""
@@ -77,10 +77,10 @@ class DeviceView:
         other unknown device may be it.
         """
         if name := self.pool_device(device):
-            return f"it is {name}"
+            return f"a claim has it as pool device {name}"
         evidence = self._evidence(device)
         if evidence is None and device.name not in shown and None in self._kept().values():
-            return "it may be a pool device that a claim waits for"
+            return "it may be the pool device for which a claim waits"
         return _unready(evidence)
 
     def pool_device(self, device: NodeDevice) -> str:
@@ -104,7 +104,7 @@ class DeviceView:
     def illness(self, address: str, uuid: str) -> str:
         """Return in a sentence why a device is unhealthy, empty if it is healthy."""
         if pci.is_lost(self._root, address):
-            return f"the device {address} answers nothing any more"
+            return f"the device {address} no longer answers"
         if not (self._root / "sys/bus/pci/devices" / address).exists():
             return f"the device {address} is not on the bus"
         found = next((e for e in self._evidences() if _is_of(e, address, uuid)), None)
@@ -123,7 +123,7 @@ def _unready(evidence: Evidence | None) -> str:
     if evidence is None:
         return ""
     if evidence.phase == PREPARING and not evidence.has(TOUCHED):
-        return "it is still being brought up"
+        return "the node agent is still preparing it"
     return _illness(evidence)
 
 

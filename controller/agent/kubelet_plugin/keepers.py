@@ -46,7 +46,7 @@ class Keepers:
         try:
             return self._openers(claim) or self._pod(claim) or self._vanished_pod()
         except NotProven as error:
-            return f"whether its devices are idle cannot be told: {error}"
+            return f"the agent cannot find out whether the claim's devices are idle: {error}"
 
     def strangers(self, claim: PreparedClaim, prepared: Iterable[PreparedClaim]) -> str:
         """Return in a sentence which pods still use the claim's devices after its containers have
@@ -61,7 +61,7 @@ class Keepers:
         try:
             return self._openers(claim, lambda user: self._is_stranger(user, others))
         except NotProven as error:
-            return f"whether its devices are idle cannot be told: {error}"
+            return f"the agent cannot find out whether the claim's devices are idle: {error}"
 
     def _is_stranger(self, user: str, others: Collection[tuple[str, str]]) -> bool:
         uid = pod_of(cgroup_of(self._root, user))
@@ -80,7 +80,7 @@ class Keepers:
             users = [self._described(user) for user in pci.users(self._root, device)
                      if counts(user)]
             if users:
-                return f"{device.address} is open by {', '.join(users)}"
+                return f"the device {device.address} is held open by {', '.join(users)}"
         return ""
 
     def _pod(self, claim: PreparedClaim) -> str:
@@ -97,7 +97,7 @@ class Keepers:
         found = (f"pid {process.name} ({_name(process)})" for process in processes(self._root)
                  if self._has_vanished(cgroup_of(self._root, process.name)))
         user = next(found, "")
-        return f"it may be used by {self._described(user)}" if user else ""
+        return f"a device of the claim may be used by {self._described(user)}" if user else ""
 
     def _described(self, user: str) -> str:
         """Add to ``pid <n> (<name>)`` the process's control group, and whether its pod is gone."""

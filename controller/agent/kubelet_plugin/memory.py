@@ -66,7 +66,7 @@ class MemoryGuard:
             if trouble.reason == SANITIZING:
                 self._begun.add(key)
                 return f"the memory of the device {device.name} is being sanitized, which may take hours"
-            return f"the device {device.name} is not usable: {trouble.message}"
+            return f"the device {device.name} cannot be used: {trouble.message}"
         self._begun.discard(key)
         self._clean.add(key)
         return ""

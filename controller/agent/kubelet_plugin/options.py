@@ -32,22 +32,23 @@ def add_plugin_options(parser: argparse.ArgumentParser) -> None:
     """Add the plugin's options to the agent's parser."""
     add = parser.add_argument
     add("--dra-driver", default="", metavar="NAME",
-        help="be a DRA driver of this name for the node's devices, by a kubelet plugin; needs grpcio (default: none)")
+        help="run a DRA driver with this name for the node's devices, as a kubelet plugin. This needs grpcio "
+             "(default: none)")
     add("--dra-driver-by-label", action="store_true",
-        help=f"offer the node's devices only while the label {DRIVER_LABEL} of the node has the name of this driver; "
-             "else they are left to the driver that it names, and its plugin is told of them")
+        help=f"offer the node's devices only while the label {DRIVER_LABEL} of the node names this driver. Otherwise "
+             "the driver that the label names offers them, and the agent restarts its plugin for new devices")
     add("--dra-kinds", nargs="+", default=list(DEFAULT_KINDS), metavar="KIND", choices=KINDS,
-        help=f"devices that this driver offers, out of {', '.join(KINDS)} (default: {' '.join(DEFAULT_KINDS)})")
+        help=f"kinds of devices that this driver offers, from {', '.join(KINDS)} (default: {' '.join(DEFAULT_KINDS)})")
     add("--dra-shares", nargs="+", default=[], metavar="DEVICES=CAPACITY:AMOUNT:STEP",
-        help="devices that several claims may share, a kind or a productName each, and by what, such as "
-             "nvidia=memory:80Gi:10Gi; nothing divides them but the scheduler's count (default: none)")
+        help="devices that several claims may share. Name a kind or a productName, a capacity, its amount and the "
+             "step of a share, such as nvidia=memory:80Gi:10Gi. Only the scheduler enforces the shares (default: none)")
     add("--unsanitized-memory", nargs="+", default=[], metavar="NAMESPACE",
-        help="namespaces whose claims get CXL memory that the kernel offers no way to sanitize, with what "
-             f"earlier users left in it; {ALL_NAMESPACES} for all (default: none)")
+        help="give claims of these namespaces also CXL memory that the kernel cannot sanitize. It may hold data of "
+             f"earlier users. {ALL_NAMESPACES} means all namespaces (default: none)")
     add("--kubelet-folder", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER",
-        help="the kubelet's, at the same path as on the node (default: %(default)s)")
+        help="folder of the kubelet, at the same path as on the node (default: %(default)s)")
     add("--cdi-folder", type=Path, default=Path("/var/run/cdi"), metavar="FOLDER",
-        help="where the container runtime reads Container Device Interface specs (default: %(default)s)")
+        help="folder in which the container runtime reads Container Device Interface specs (default: %(default)s)")
 
 
 def own_kinds(args: argparse.Namespace) -> tuple[str, ...]:
@@ -72,25 +73,27 @@ def check_plugin_options(args: argparse.Namespace) -> None:
     """
     name = args.dra_driver
     if args.dra_driver_by_label and not name:
-        raise BadConfig("--dra-driver-by-label: is not usable without --dra-driver, whose name the label may have")
+        raise BadConfig("--dra-driver-by-label needs --dra-driver. Set --dra-driver to the name that the node's label "
+                        "may have")
     if shares(args) and not name:
-        raise BadConfig("--dra-shares: is not usable without --dra-driver, whose devices they are")
+        raise BadConfig("--dra-shares needs --dra-driver. Set --dra-driver to the name of the driver that offers the "
+                        "devices")
     if not name:
         return
     if len(name) > LONGEST_DRIVER or not _DRIVER.fullmatch(name):
-        raise BadConfig(f"--dra-driver: {name!r} is not usable: must be a DNS subdomain of at most {LONGEST_DRIVER} "
-                        "characters, such as devices.composable.infra")
+        raise BadConfig(f"--dra-driver: {name!r} is not allowed. It must be a DNS subdomain of at most "
+                        f"{LONGEST_DRIVER} characters, such as devices.composable.infra")
     for module in ("grpc", "google.protobuf"):
         try:
             importlib.import_module(module)
         except ImportError:
-            raise BadConfig(f"--dra-driver: {name!r} is not usable: this Python has no {module}; install grpcio and "
-                            "protobuf in the image, or leave the option out") from None
+            raise BadConfig(f"--dra-driver: {name!r} cannot run, because this Python has no {module}. Install grpcio "
+                            "and protobuf in the image, or leave the option out") from None
     _check_protobuf(name)
 
 
 def _check_protobuf(name: str) -> None:
     version = str(importlib.import_module("google.protobuf").__version__)
     if tuple(int(part) for part in re.findall(r"\d+", version)) < OLDEST_PROTOBUF:
-        raise BadConfig(f"--dra-driver: {name!r} is not usable: protobuf is {version}; install "
+        raise BadConfig(f"--dra-driver: {name!r} cannot run with protobuf {version}. Install "
                         f"{'.'.join(map(str, OLDEST_PROTOBUF))} or later in the image, or leave the option out")

@@ -212,14 +212,14 @@ class KubeletPlugin:
         except (Refused, ApiError, OSError, RuntimeError) as error:
             problem = str(error)
         except Exception as error:
-            log.exception("%s failed", duty.__name__)
+            log.exception("%s of the DRA driver %s failed", duty.__name__, self.options.driver)
             problem = f"{type(error).__name__}: {error}"
         with self._lock:
             before = self._problems.pop(duty.__name__, "")
             if problem:
                 self._problems[duty.__name__] = problem
         if problem and problem != before:
-            log.warning("the driver %s: %s", self.options.driver, problem)
+            log.warning("the DRA driver %s has a problem: %s", self.options.driver, problem)
 
     def _look(self) -> None:
         found = self._view.look()
@@ -255,7 +255,7 @@ class KubeletPlugin:
         if self._registered.is_set() and self._devices is not None:
             shown = self._to_show(self._devices)
             if self._publisher.publish(shown):
-                log.info("published: %s", ", ".join(device.name for device in shown) or "no device")
+                log.info("Published devices: %s", ", ".join(device.name for device in shown) or "none")
 
     def _to_show(self, devices: Sequence[NodeDevice]) -> list[NodeDevice]:
         """Return the devices for the slices.
@@ -273,8 +273,9 @@ class KubeletPlugin:
                 and (driver := other or self._view.shown_by(d) or (d.name not in shown and self._held_by(d)))}
         if left != self._left_out:
             for name, driver in left.items():
-                log.warning("%s is left to the driver %s: %s", name, driver, "the node's label says so" if other else
-                            "its ResourceSlice shows it, or a claim has it")
+                log.warning("the device %s is left to the driver %s: %s", name, driver,
+                            "the node's label selects that driver" if other else
+                            "its ResourceSlice shows the device, or a claim has the device")
             self._left_out = left
         withheld = {d.address for claim, _reason in self._preparation.withheld() for d in claim.devices if not d.admin}
         return [device for device in devices if device.name not in left and device.address not in withheld and (
@@ -313,7 +314,7 @@ class KubeletPlugin:
             try:
                 self._status.write(claim)
             except (Forbidden, Invalid) as error:
-                log.warning("the status of claim %s/%s is not written: %s", claim.namespace, claim.name, error)
+                log.warning("cannot write the status of claim %s/%s: %s", claim.namespace, claim.name, error)
             with self._lock:
                 if self._unwritten.get(claim.uid) is claim:
                     del self._unwritten[claim.uid]
@@ -333,8 +334,8 @@ class KubeletPlugin:
         Raises Refused while there is such a claim.
         """
         found = self._preparation.withheld()
-        said = {claim.uid: f"the claim {claim.namespace}/{claim.name} is over and was not unprepared, "
-                           f"so nobody gets its devices: {reason}" for claim, reason in found}
+        said = {claim.uid: f"the claim {claim.namespace}/{claim.name} has ended, but the kubelet has not unprepared "
+                           f"it. No other claim gets its devices, because {reason}" for claim, reason in found}
         for claim, _reason in found:
             for device in claim.devices if claim.uid not in self._reported else ():
                 self._agent.report(device.uuid, device.address, said[claim.uid])

@@ -109,7 +109,7 @@ class Preparation:
         try:
             self._recover()
         except (Refused, ApiError, OSError) as error:
-            return f"the agent does not know which claims have devices of this node prepared: {error}"
+            return f"the agent does not know which claims have prepared devices on this node: {error}"
         for claim in self.claims():
             if any(not d.admin and _is_device(d, uuid, address) for d in claim.devices):
                 name = f"{claim.namespace}/{claim.name}"
@@ -132,8 +132,8 @@ class Preparation:
                 if reason := self._keepers.of(claim):
                     self._withheld[claim.uid] = reason
                     continue
-                log.info("Forgot claim %s/%s: it is over, and nothing uses its devices.",
-                         claim.namespace, claim.name)
+                log.info("Forgot claim %s/%s. It has ended, and no process uses its devices", claim.namespace,
+                         claim.name)
                 self._drop(claim.uid)
             self._specs.remove_unfinished()
 
@@ -156,7 +156,7 @@ class Preparation:
 
     def _recover_one(self, uid: str, entries: list[str], raw: Json | None, there: dict[str, NodeDevice]) -> None:
         if not entries:
-            log.info("The spec of claim %s was removed: it has no device.", uid)
+            log.info("Removed the spec of claim %s, because it names no device", uid)
             self._specs.remove(uid)
             return
         meta = raw["metadata"] if raw is not None else {"namespace": "", "name": uid}
@@ -167,8 +167,8 @@ class Preparation:
         found = PreparedClaim(uid, meta["namespace"], meta["name"],
                               tuple(_prepared_device(item, device) for item, device in devices))
         self._checkpoint.put(found)
-        log.warning("The claim %s/%s is prepared by its spec, and the checkpoint had lost it.", found.namespace,
-                    found.name)
+        log.warning("Restored the prepared claim %s/%s from its spec, because the checkpoint had lost it",
+                    found.namespace, found.name)
 
     def _allocated_here(self, raw: Json | None, uid: str) -> list[Wanted]:
         """Return the claim's results on this node.
@@ -189,8 +189,8 @@ class Preparation:
         if found is None and pool == self._place.pool:
             found = next((device for device in there.values() if name.startswith(f"{device.name}-")), None)
         if found is None:
-            raise Refused(f"no device of the node is the {name} of {self._specs.path(uid)}; drain the node and delete "
-                          "the file")
+            raise Refused(f"{self._specs.path(uid)} names the device {name}, which this node does not have. Drain the "
+                          "node and delete the file")
         return found
 
     def cdi_id(self, uid: str, entry: str) -> str:
@@ -226,9 +226,9 @@ class Preparation:
         name = item.device if is_own else cohdi.pool_device(item.pool, item.device)
         if found is None:
             known = ", ".join(sorted(there)) or "none"
-            raise Refused(f"the device {name} is not usable on node {self._place.node}; allowed are: {known}")
+            raise Refused(f"the device {name} cannot be used on node {self._place.node}. Allowed are {known}")
         if reason := self._view.reason_against(found):
-            raise Refused(f"the device {name} is not usable: {reason}")
+            raise Refused(f"the device {name} cannot be used: {reason}")
         return found
 
     def _check_free(self, uid: str, wanted: Wanted, device: NodeDevice) -> None:
@@ -245,8 +245,8 @@ class Preparation:
             if not self._is_over(other):
                 raise Refused(f"the device {device.name} is still prepared for the claim {name}")
             if reason := self._keepers.of(other):
-                raise Refused(f"the device {device.name} is still prepared for the claim {name}, "
-                              f"which is over: {reason}")
+                raise Refused(f"the device {device.name} is still prepared for the claim {name}. "
+                              f"That claim has ended, but {reason}")
             self._drop(other.uid)
 
     def _new_memory(self, wanted: list[Wanted], devices: dict[str, NodeDevice]) -> list[NodeDevice]:

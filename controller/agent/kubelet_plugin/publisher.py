@@ -31,8 +31,8 @@ log = logging.getLogger("composable.infra")
 MOST_DEVICES = 128
 _LONGEST_NAME = 253
 _LONGEST_VALUE = 64
-NOT_SERVED = ("the driver %s: no device is shared: this API server drops allowMultipleAllocations; it is kept from "
-              "Kubernetes 1.36 on, before that with the feature gate DRAConsumableCapacity")
+NOT_SERVED = ("the driver %s shares no device, because this API server drops the field allowMultipleAllocations. Use "
+              "Kubernetes 1.36 or later, or turn on the feature gate DRAConsumableCapacity")
 
 
 class Publisher:

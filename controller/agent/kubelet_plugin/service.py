@@ -50,14 +50,15 @@ class PluginService:
             answer.claims[claim.uid].SetInParent()
             try:
                 self._preparation.unprepare(claim.uid)
-                log.info("claim %s/%s unprepared", claim.namespace, claim.name)
+                log.info("Unprepared claim %s/%s", claim.namespace, claim.name)
             except Exception as error:
                 answer.claims[claim.uid].error = _said("unprepare", claim, error)
         return answer
 
     def _prepare(self, claim: t.Any) -> list[t.Any]:
         found = self._preparation.prepare(claim.namespace, claim.name, claim.uid)
-        log.info("claim %s/%s prepared: %s", claim.namespace, claim.name, ", ".join(d.device for d in found.devices))
+        log.info("Prepared claim %s/%s with devices %s", claim.namespace, claim.name,
+                 ", ".join(d.device for d in found.devices))
         return [dra_pb2.Device(
             request_names=[device.request], pool_name=device.pool, device_name=device.device,
             cdi_device_ids=[self._preparation.cdi_id(claim.uid, device.entry)],

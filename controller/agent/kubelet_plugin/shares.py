@@ -61,15 +61,15 @@ def read_share(text: str) -> Share:
     """
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise BadShare(f"{text!r} is not usable: must be DEVICES=CAPACITY:AMOUNT:STEP, such as "
-                       f"nvidia=memory:80Gi:10Gi, with a productName or one of {', '.join(KINDS)} for DEVICES")
+        raise BadShare(f"{text!r} is not allowed. It must be DEVICES=CAPACITY:AMOUNT:STEP, such as "
+                       f"nvidia=memory:80Gi:10Gi. DEVICES is a productName or one of {', '.join(KINDS)}")
     share = Share(**match.groupdict())
     try:
         amount, step = quantity(share.amount), quantity(share.step)
     except BadQuantity as error:
-        raise BadShare(f"{text!r} is not usable: {error}") from None
+        raise BadShare(f"{text!r} is not allowed: {error}") from None
     if step < 1 or step.denominator != 1 or amount % step or amount < 2 * step:
-        raise BadShare(f"{text!r} is not usable: {share.amount} must be at least two whole steps of {share.step}")
+        raise BadShare(f"{text!r} is not allowed. {share.amount} must be two or more whole steps of {share.step}")
     return share
 
 

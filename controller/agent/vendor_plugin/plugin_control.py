@@ -65,7 +65,7 @@ class PluginControl:
         self._deleted[plugin.driver] = time.monotonic()
         self._state.pods.remove(pod)
         self._restarted()
-        log.info("pod %s/%s was deleted, so that the plugin of %s looks again", meta["namespace"], meta["name"],
+        log.info("Deleted pod %s/%s to restart the plugin of the DRA driver %s", meta["namespace"], meta["name"],
                  plugin.driver)
         return True
 
@@ -77,8 +77,8 @@ class PluginControl:
         """
         sick = [f"device {device} has the taint {taint}" for device, uuid, taint in self._state.sick(plugin.driver)
                 if uuid not in leaving]
-        return (f"the plugin of {plugin.driver} is not restarted, since {', '.join(sick)}, and a restart would lift "
-                "it; detach that device, or mend it and delete the plugin's pod") if sick else ""
+        return (f"the plugin of the DRA driver {plugin.driver} is not restarted, because {', '.join(sick)}. A restart "
+                "would remove the taint. Detach that device, or repair it and delete the plugin's pod") if sick else ""
 
 
 @dataclass(frozen=True, slots=True)

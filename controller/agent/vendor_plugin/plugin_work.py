@@ -247,7 +247,7 @@ class PluginWork:
         if evidence.trouble is None or evidence.trouble.reason != NOT_ANNOUNCED:
             where = "/status and the log of this node's agent" if own else "the log of the vendor's DRA plugin"
             message = (f"no ResourceSlice of node {self._state.node} shows {evidence.uuid or evidence.address} "
-                       f"{self._announce_seconds:g} s after it was ready; look at {where}")
+                       f"{self._announce_seconds:g} s after it was ready. Check {where}")
             self._book.note(request, evidence.with_trouble(NOT_ANNOUNCED, message, time.time()))
         return None
 
@@ -267,7 +267,7 @@ class PluginWork:
             self._note_kept(up, str(why))
             return None
         except ApiError as error:
-            log.warning("the plugin of %s is not restarted: %s", plugin.driver, error)
+            log.warning("cannot restart the plugin of the DRA driver %s: %s", plugin.driver, error)
             return time.monotonic() + RETRY_SECONDS
         if told is None:
             return time.monotonic() + RETRY_SECONDS

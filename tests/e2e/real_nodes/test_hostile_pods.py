@@ -438,7 +438,7 @@ def test_way_48_asks_for_what_nobody_can_read(both: TwoTenants) -> None:
     assert len(created) >= 3
     wait_for("none is held", lambda: not [name for name in created if both.is_held(name)], SECONDS)
     assert {both.phase(name) for name in created} == {"Pending"}
-    wait_for("parameters are refused", lambda: both.told("opaque", "which takes none"), SECONDS)
+    wait_for("parameters are refused", lambda: both.told("opaque", "which accepts none"), SECONDS)
 
 
 def test_way_49_floods_with_claims_and_pods(both: TwoTenants) -> None:

@@ -119,7 +119,7 @@ def test_container_prints_its_device_and_the_one_beside_does_not_see_it(stage: S
     assert specs(stage, NODE) == [f"{DRIVER}-claim_{claim['metadata']['uid']}.json"]
     (device,) = wait_for("the status", partial(devices_of, stage, used))
     assert (device["driver"], device["pool"]) == (DRIVER, NODE)
-    assert device["conditions"][0]["message"] == "prepared: device files alone, no libraries"
+    assert device["conditions"][0]["message"] == "prepared with device files only, without libraries"
 
 
 def devices_of(stage: Stage, claim: str) -> list[Json]:
@@ -220,7 +220,8 @@ def test_second_agent_of_a_node_serves_when_the_first_has_ended(stage: Stage) ->
     stage.lab.api.request("POST", real.PODS, second)
     wait_for("the second waits", lambda: "another agent works on this node" in agent_log(stage, "second-agent"), 60)
     kill_agent(node, first["metadata"]["uid"])
-    wait_for("the second serves", lambda: "registered with the kubelet" in agent_log(stage, "second-agent"), 60)
+    wait_for("the second serves", lambda: "Registered the DRA driver with the kubelet" in agent_log(stage,
+                                                                                                    "second-agent"), 60)
     real_pods.delete_with_claims(stage.lab, "before")
     real_pods.run(stage.lab, claiming_pod(stage, "next", NODE))
     assert has_device(stage, "next")

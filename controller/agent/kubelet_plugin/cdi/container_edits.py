@@ -90,7 +90,8 @@ class ContainerEdits:
         if told is not None and device.kind == NVIDIA.name:
             found = next((e for e in told.get("devices") or () if e.get("name") == device.uuid), None)
             if found is None:
-                raise Refused(f"nvidia-ctk does not name {device.uuid}; allowed are the devices that it lists")
+                raise Refused(f"nvidia-ctk cdi generate does not list {device.uuid}. Check that nvidia-smi shows it on "
+                              "the node")
             given = dict(found.get("containerEdits") or {})
             return {**given, "env": [*given.get("env", ()), *edits["env"]]}
         files = [*device.files, _VFIO] if any(f.startswith("/dev/vfio/") for f in device.files) else device.files
@@ -106,13 +107,13 @@ class ContainerEdits:
         try:
             found = os.stat(self._path(file))
         except OSError as error:
-            raise Refused(f"the device file {file} is not usable: {error.strerror}") from None
+            raise Refused(f"the device file {file} cannot be used: {error.strerror}") from None
         if stat.S_ISCHR(found.st_mode):
             major, minor = os.major(found.st_rdev), os.minor(found.st_rdev)
         elif (self._host.root / SIMULATED).exists():
             major, minor = _NULL
         else:
-            raise Refused(f"{file} is not usable: it must be a character device")
+            raise Refused(f"{file} cannot be used: it must be a character device")
         return {"path": file, "type": "c", "major": major, "minor": minor, "permissions": "rw"}
 
     def _path(self, file: str) -> Path:
@@ -136,7 +137,7 @@ class ContainerEdits:
             except NodeTrouble:
                 continue
             if done.code:
-                raise Refused(f"{program} cdi generate ended with {done.code}: {done.said}")
+                raise Refused(f"{program} cdi generate ended with exit status {done.code}: {done.said}")
             return _parsed(program, done.out)
         return None
 
@@ -147,7 +148,7 @@ def _parsed(program: str, text: str) -> Json:
     except ValueError:
         told = None
     if not isinstance(told, dict):
-        raise Refused(f"{program} cdi generate wrote no JSON object")
+        raise Refused(f"{program} cdi generate printed no JSON object")
     return told
 
 

@@ -73,10 +73,10 @@ class Registration:
 
     def _notified(self, status: Any, context: object) -> Any:
         if status.plugin_registered:
-            self._log("registered with the kubelet")
+            self._log("Registered the DRA driver with the kubelet")
             self._on_registered()
         else:
-            self._log(f"the kubelet refuses this plugin: {status.error}")
+            self._log(f"the kubelet refused the DRA driver: {status.error}")
         return registration_pb2.RegistrationStatusResponse()
 
 

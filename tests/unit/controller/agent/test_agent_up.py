@@ -446,7 +446,7 @@ def test_own_driver_that_does_not_show_a_device_is_told() -> None:
         found = node.evidence("gpu-1")
         assert found is not None
         assert found.trouble is not None
-        assert found.trouble.message.endswith("look at /status and the log of this node's agent")
+        assert found.trouble.message.endswith("Check /status and the log of this node's agent")
         assert node.deleted_pods() == []
 
 

@@ -36,9 +36,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    ([], "--node-name: '' is not usable"),
-    (["--node-name", "n", "--patience", "0"], "--patience: 0 is not usable: must be from 0.01 to 3600 seconds"),
-    (["--node-name", "n", "--kube-api-qps", "0.5"], "--kube-api-qps: 0.5 is not usable: must be from 1 to 100000"),
+    ([], "--node-name is not set"),
+    (["--node-name", "n", "--patience", "0"], "--patience: 0 is not allowed. It must be from 0.01 to 3600 seconds"),
+    (["--node-name", "n", "--kube-api-qps", "0.5"], "--kube-api-qps: 0.5 is not allowed. It must be from 1 to 100000"),
     (["--node-name", "n", "--kubeconfig", "/no/such/file"], "/no/such/file")])
 def test_one_sentence_for_what_cannot_be_used(root: Path, capsys: pytest.CaptureFixture[str], arguments: list[str],
                                               words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_one_sentence_for_what_cannot_be_used(root: Path, capsys: pytest.Capture
 
 def test_a_root_without_a_bus_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--node-name", "n", "--root", str(tmp_path)]) == BAD_INPUT
-    assert f"--root: '{tmp_path}' is not usable" in capsys.readouterr().err
+    assert f"--root: '{tmp_path}' is not allowed" in capsys.readouterr().err
 
 
 def test_options_reach_the_parts() -> None:

@@ -180,7 +180,7 @@ def test_kubelet_finds_the_plugin_and_uses_it(kubelet_folder: Path, tmp_path: Pa
             answer = rpc.call(channel, f"{DRA}.DRAPlugin/NodePrepareResources", request)
         assert [it.device_name for it in answer.claims["u1"].devices] == ["gpu-0"]
     assert not list(kubelet_folder.rglob("*.sock"))
-    assert lines == ["the kubelet refuses this plugin: too old", "registered with the kubelet"]
+    assert lines == ["the kubelet refused the DRA driver: too old", "Registered the DRA driver with the kubelet"]
 
 
 def test_spec_is_json_and_so_yaml_too(tmp_path: Path) -> None:

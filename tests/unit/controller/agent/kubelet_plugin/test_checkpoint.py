@@ -42,7 +42,7 @@ def test_file_that_is_not_ours_is_put_aside(tmp_path: Path, text: str, caplog: p
     path.write_text(text)
     found = Checkpoint(path)
     assert found.claims() == []
-    assert f"{path} is no checkpoint of this agent" in caplog.text
+    assert f"{path} is not a checkpoint of this agent" in caplog.text
     assert path.with_name("checkpoint.json.unusable").read_text() == text
     found.put(CLAIM)
     assert Checkpoint(path).claims() == [CLAIM]

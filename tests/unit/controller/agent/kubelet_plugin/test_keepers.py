@@ -54,7 +54,7 @@ def test_pod_that_the_api_server_lost_keeps_its_open_device(
     node: PluginNode, driver: Preparation
 ) -> None:
     node.process(4242, "train", "/dev/nvidia0", cgroup=CGROUP)
-    assert_kept(node, driver, f"0000:10:00.0 is open by pid 4242 (train) in cgroup {CGROUP} of a "
+    assert_kept(node, driver, f"the device 0000:10:00.0 is held open by pid 4242 (train) in cgroup {CGROUP} of a "
                               "pod that the API server does not have")
 
 
@@ -76,7 +76,7 @@ def test_pod_that_names_the_claim_keeps_the_device(node: PluginNode, driver: Pre
 
 def test_device_that_any_process_has_open_is_kept(node: PluginNode, driver: Preparation) -> None:
     node.process(7, "exporter", "/dev/nvidia0", cgroup="/system.slice/exporter.service")
-    assert_kept(node, driver, "0000:10:00.0 is open by pid 7 (exporter) in cgroup "
+    assert_kept(node, driver, "the device 0000:10:00.0 is held open by pid 7 (exporter) in cgroup "
                               "/system.slice/exporter.service")
 
 
@@ -189,5 +189,5 @@ def test_claim_is_not_unprepared_where_the_processes_are_not_all_shown(
     node: PluginNode, driver: Preparation
 ) -> None:
     shutil.rmtree(node.root / "proc/1")
-    with pytest.raises(Refused, match=r"cannot be told.*process 1 is missing"):
+    with pytest.raises(Refused, match=r"cannot find out whether.*process 1 is missing"):
         driver.unprepare("uid-tenant-a")

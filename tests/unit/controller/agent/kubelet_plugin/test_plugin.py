@@ -234,7 +234,7 @@ def test_older_kubelet_is_served(running: Running) -> None:
 def test_claim_that_cannot_be_prepared_has_its_own_error(running: Running, kubelet: KubeletStandIn) -> None:
     running.node.claim("gpu-z")
     answer = kubelet.prepare("uid-c", "c")
-    assert answer.error == "the device gpu-z is not usable on node node-0; allowed are: gpu-a"
+    assert answer.error == "the device gpu-z cannot be used on node node-0. Allowed are gpu-a"
     assert not answer.devices
     assert "not found" in kubelet.prepare("uid-nobody", "nobody").error
     running.node.api.fail("get", CLAIMS, ValueError("something unforeseen"), times=1)
@@ -279,7 +279,7 @@ def test_device_of_a_claim_that_is_gone_from_the_bus_is_ill(running: Running, ku
     assert kubelet.prepare("uid-c", "c").devices
     running.node.plug()
     # Pulled from under its driver, it stays on the bus and is dead; then the kernel removes it.
-    dead = (UNHEALTHY, "the device 0000:10:00.0 answers nothing any more")
+    dead = (UNHEALTHY, "the device 0000:10:00.0 no longer answers")
     wait_for("illness", lambda: kubelet.health and kubelet.health[-1] == {"gpu-a": dead})
     assert running.node.kernel.remove("0000:10:00.0")
     gone = (UNHEALTHY, "the device 0000:10:00.0 is not on the bus")
@@ -304,7 +304,8 @@ def test_device_of_a_tenant_who_deleted_claim_and_pod_is_withheld_and_reported(
     plugin = t.cast(KubeletPlugin, running.plugin)
     (problem,) = wait_for("the problem", plugin.problems)
     assert problem == (
-        "the claim default/c is over and was not unprepared, so nobody gets its devices: 0000:10:00.0 is open by "
+        "the claim default/c has ended, but the kubelet has not unprepared it. No other claim gets its devices, "
+        "because the device 0000:10:00.0 is held open by "
         f"pid 4242 (train) in cgroup {cgroup} of a pod that the API server does not have")
     assert running.reports == [("GPU-a", "0000:10:00.0", problem)]
     assert plugin.holder("GPU-a", "0000:10:00.0")
@@ -329,7 +330,7 @@ def test_status_of_the_claim_says_what_it_has(running: Running, kubelet: Kubelet
     assert entry["data"] == {"pciBusID": "0000:10:00.0", "uuid": "GPU-a", "libraries": False}
     (condition,) = entry["conditions"]
     assert (condition["type"], condition["status"]) == ("Ready", "True")
-    assert condition["message"] == "prepared: device files alone, no libraries"
+    assert condition["message"] == "prepared with device files only, without libraries"
 
 
 def test_status_that_may_not_be_written_is_given_up_and_the_claim_is_prepared(

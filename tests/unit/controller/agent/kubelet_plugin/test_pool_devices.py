@@ -39,8 +39,8 @@ def test_claim_gets_the_device_that_its_pool_device_is(node: PluginNode) -> None
 
 
 @pytest.mark.parametrize(("kept", "said"), [
-    ({}, f"the device {NAME} is not usable on node node-0; allowed are: gpu-a"),
-    ({NAME: None}, f"the device {NAME} is not usable on node node-0; allowed are: gpu-a"),
+    ({}, f"the device {NAME} cannot be used on node node-0. Allowed are gpu-a"),
+    ({NAME: None}, f"the device {NAME} cannot be used on node node-0. Allowed are gpu-a"),
 ])
 def test_pool_device_that_has_not_come_is_refused(node: PluginNode, kept: dict[str, t.Any], said: str) -> None:
     node.kept = kept
@@ -52,14 +52,14 @@ def test_pool_device_that_has_not_come_is_refused(node: PluginNode, kept: dict[s
 def test_pool_device_that_is_being_released_is_refused(node: PluginNode) -> None:
     node.keep("a", NAME, phase=RELEASING)
     node.claim(DEVICE, **READY)
-    with pytest.raises(Refused, match=f"the device {NAME} is not usable: it is being released"):
+    with pytest.raises(Refused, match=f"the device {NAME} cannot be used: it is being released"):
         node.preparation().prepare("default", "c", "uid-c")
 
 
 def test_pool_without_binding_conditions_is_another_node(node: PluginNode) -> None:
     node.keep("a", NAME)
     node.claim(DEVICE, pool=POOL)
-    with pytest.raises(Refused, match=r"allowed is pool node-0, and a pool of the fabric"):
+    with pytest.raises(Refused, match=r"Allowed are pool node-0 and pools of the fabric"):
         node.preparation().prepare("default", "c", "uid-c")
 
 
@@ -81,7 +81,7 @@ def test_what_the_slices_of_the_node_leave_out(node: PluginNode) -> None:
     first, second = view.look()
     assert [view.reason_to_hide(each, ()) for each in (first, second)] == ["", ""]
     node.keep("b", NAME)
-    assert [view.reason_to_hide(each, ()) for each in (first, second)] == ["", f"it is {NAME}"]
+    assert [view.reason_to_hide(each, ()) for each in (first, second)] == ["", f"a claim has it as pool device {NAME}"]
     node.kept["h100-fabric1/h100-4"] = None
-    assert view.reason_to_hide(first, ()) == "it may be a pool device that a claim waits for"
+    assert view.reason_to_hide(first, ()) == "it may be the pool device for which a claim waits"
     assert view.reason_to_hide(first, [first.name]) == ""

@@ -76,8 +76,8 @@ def test_claim_stays_prepared_though_its_device_is_gone(node: PluginNode) -> Non
 
 @pytest.mark.parametrize(("result", "words"), [
     ({"driver": "gpu.nvidia.com"}, f"the claim default/c has no device of the driver {DRIVER}"),
-    ({"pool": "node-1"}, "the claim default/c has gpu-a of pool node-1; allowed is pool node-0"),
-    ({"device": "gpu-z"}, "the device gpu-z is not usable on node node-0; allowed are: gpu-a")])
+    ({"pool": "node-1"}, "the claim default/c has gpu-a of pool node-1. Allowed are pool node-0 and"),
+    ({"device": "gpu-z"}, "the device gpu-z cannot be used on node node-0. Allowed are gpu-a")])
 def test_result_of_another_driver_pool_or_device_is_refused(
     node: PluginNode, result: dict[str, str], words: str
 ) -> None:
@@ -102,9 +102,9 @@ def add_parameters(claim: dict[str, t.Any]) -> None:
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (change_node, "the claim default/c is allocated on node node-7, and this is node node-0"),
-    (change_uid, "the claim default/c is another one by now: its uid is not uid-c"),
-    (add_parameters, f"has parameters for the driver {DRIVER}, which takes none")])
+    (change_node, "the claim default/c is allocated on node node-7, but this is node node-0"),
+    (change_uid, "the claim default/c was deleted and created again: its uid is not uid-c"),
+    (add_parameters, f"has parameters for the driver {DRIVER}, which accepts none")])
 def test_claim_of_another_node_or_another_claim_is_refused(
     node: PluginNode, change: t.Callable[[dict[str, t.Any]], None], words: str
 ) -> None:
@@ -132,12 +132,13 @@ def evidence(phase: str, *steps: str) -> Evidence:
 
 
 @pytest.mark.parametrize(("seen", "words"), [
-    (evidence(RELEASING, TOUCHED), "it is being released"), (evidence(PREPARING), "it is still being brought up"),
+    (evidence(RELEASING, TOUCHED), "it is being released"), (evidence(PREPARING), "the node agent is still preparing "
+                                                                                  "it"),
     (evidence(READY, TOUCHED).with_trouble(LOST_ON_BUS, "it fell off", 1.0), "LostOnBus: it fell off")])
 def test_device_that_leaves_comes_or_is_ill_is_refused(node: PluginNode, seen: Evidence, words: str) -> None:
     node.claim("gpu-a")
     node.evidences.append(seen)
-    with pytest.raises(Refused, match=f"the device gpu-a is not usable: {words}"):
+    with pytest.raises(Refused, match=f"the device gpu-a cannot be used: {words}"):
         node.preparation().prepare("default", "c", "uid-c")
     node.evidences[:] = [evidence(READY, TOUCHED).with_trouble(LINK_DEGRADED, "few lanes", 1.0)]
     assert node.preparation().prepare("default", "c", "uid-c").devices
@@ -156,7 +157,7 @@ def test_device_of_a_claim_that_lives_is_not_for_another(node: PluginNode) -> No
     node.api.heal()
     node.claim(name="c")
     holder = node.process(42, "train", "/dev/nvidia0", cgroup="/elsewhere")
-    with pytest.raises(Refused, match="still prepared for the claim default/c, which is over"):
+    with pytest.raises(Refused, match=r"still prepared for the claim default/c\. That claim has ended, but"):
         mine.prepare("default", "d", "uid-d")
     shutil.rmtree(holder)
     mine.prepare("default", "d", "uid-d")
@@ -297,7 +298,7 @@ def test_device_of_a_lost_claim_that_is_gone_is_kept_while_a_process_has_it(node
     after = node.preparation()
     after.sweep()
     assert [reason for _claim, reason in after.withheld()] == [
-        "0000:10:00.0 is open by pid 42 (train) in cgroup /elsewhere"]
+        "the device 0000:10:00.0 is held open by pid 42 (train) in cgroup /elsewhere"]
     assert after.holder("GPU-a", "")
     shutil.rmtree(holder)
     after.sweep()
@@ -316,7 +317,7 @@ def test_nothing_is_given_away_while_a_lost_checkpoint_cannot_be_made_again(node
     assert node.specs() == [SPEC]
     node.api.heal()
     node.plug()
-    with pytest.raises(Refused, match=r"no device of the node is the gpu-a of .*; drain the node"):
+    with pytest.raises(Refused, match=r"names the device gpu-a, which this node does not have. Drain the node"):
         after.sweep()
     node.plug("a")
     after.sweep()

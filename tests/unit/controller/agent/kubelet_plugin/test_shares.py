@@ -45,8 +45,8 @@ def test_text_says_devices_capacity_amount_and_step() -> None:
 @pytest.mark.parametrize(("text", "words"), [
     ("nvidia", "must be DEVICES=CAPACITY:AMOUNT:STEP"), ("nvidia=memory:80Gi", "must be DEVICES="),
     ("nvidia=9x:80Gi:10Gi", "must be DEVICES="), ("nvidia=memory:eighty:10Gi", "'eighty' is not a quantity"),
-    ("nvidia=memory:80Gi:30Gi", "80Gi must be at least two whole steps of 30Gi"),
-    ("nvidia=memory:80Gi:80Gi", "at least two whole steps"), ("nvidia=memory:80Gi:0", "whole steps of 0"),
+    ("nvidia=memory:80Gi:30Gi", "80Gi must be two or more whole steps of 30Gi"),
+    ("nvidia=memory:80Gi:80Gi", "two or more whole steps"), ("nvidia=memory:80Gi:0", "whole steps of 0"),
     ("nvidia=memory:1:500m", "whole steps of 500m")])
 def test_text_that_says_no_share_is_refused(text: str, words: str) -> None:
     with pytest.raises(BadShare, match=words):
@@ -100,8 +100,8 @@ def test_api_server_that_drops_it_is_told_once_and_devices_stay_whole(
         assert mine.publish([gpu()])
         assert not mine.publish([gpu()])
     assert [record.getMessage() for record in caplog.records] == [
-        f"the driver {DRIVER}: no device is shared: this API server drops allowMultipleAllocations; it is kept from "
-        "Kubernetes 1.36 on, before that with the feature gate DRAConsumableCapacity"]
+        f"the driver {DRIVER} shares no device, because this API server drops the field allowMultipleAllocations. Use "
+        "Kubernetes 1.36 or later, or turn on the feature gate DRAConsumableCapacity"]
 
 
 def share(node: PluginNode, name: str, share_id: str, amount: str = "10Gi") -> None:

@@ -80,7 +80,7 @@ def test_sick_device_keeps_its_taint_when_another_is_attached(node: Node) -> Non
     add(node, 3)
     until("it is said", lambda: node.trouble("gpu-3") == NOT_ANNOUNCED)
     assert message(node, "gpu-3").startswith(
-        "the plugin of gpu.nvidia.com is not restarted, since device gpu-0 has the taint "
+        "the plugin of the DRA driver gpu.nvidia.com is not restarted, because device gpu-0 has the taint "
         "gpu.nvidia.com/xid=48:NoSchedule")
     assert node.phase("gpu-3") == READY
     assert node.deleted_pods() == []
@@ -125,7 +125,7 @@ def test_sick_device_keeps_its_taint_when_the_plugin_has_to_look_twice(node: Nod
     add(node, 3)
     until("the plugin was restarted", lambda: node.plugin_pods > before)
     fall_sick(node, "GPU-1")
-    until("it is said", lambda: "is not restarted, since device gpu-0 has the taint" in message(node, "gpu-3"))
+    until("it is said", lambda: "is not restarted, because device gpu-0 has the taint" in message(node, "gpu-3"))
     assert node.trouble("gpu-3") == NOT_ANNOUNCED
     assert len(node.deleted_pods()) == 1
     node.operations.draining.clear()

@@ -71,7 +71,7 @@ def test_vendors_tool_is_asked_again_for_a_device_that_it_did_not_know(node: Plu
         mine.of(offered(node.root, KINDS))
     assert asked(node) == [ASKED]
     node.plug("a", "b")
-    with pytest.raises(Refused, match="nvidia-ctk does not name GPU-b"):
+    with pytest.raises(Refused, match="nvidia-ctk cdi generate does not list GPU-b"):
         mine.of(offered(node.root, KINDS))
     assert asked(node) == [ASKED] * 2
     mine.forget()
@@ -80,9 +80,9 @@ def test_vendors_tool_is_asked_again_for_a_device_that_it_did_not_know(node: Plu
 
 
 @pytest.mark.parametrize(("script", "words"), [
-    ("echo 'no driver found' >&2; exit 1", "nvidia-ctk cdi generate ended with 1: no driver found"),
-    ("echo 'kind: nvidia.com/gpu'", "nvidia-ctk cdi generate wrote no JSON object"),
-    ("echo []", "wrote no JSON object"),
+    ("echo 'no driver found' >&2; exit 1", "nvidia-ctk cdi generate ended with exit status 1: no driver found"),
+    ("echo 'kind: nvidia.com/gpu'", "nvidia-ctk cdi generate printed no JSON object"),
+    ("echo []", "printed no JSON object"),
 ])
 def test_vendors_tool_that_fails_is_no_reason_to_leave_the_libraries_out(node: PluginNode, script: str,
                                                                          words: str) -> None:
@@ -99,10 +99,10 @@ def test_device_file_has_its_numbers_and_must_be_one(tmp_path: Path) -> None:
     assert (node["major"], node["minor"]) == (os.major(number), os.minor(number))
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/null").touch()
-    with pytest.raises(Refused, match="/dev/null is not usable: it must be a character device"):
+    with pytest.raises(Refused, match="/dev/null cannot be used: it must be a character device"):
         ContainerEdits(Host(tmp_path)).of([device])
     (tmp_path / "dev/null").unlink()
-    with pytest.raises(Refused, match="the device file /dev/null is not usable: No such file"):
+    with pytest.raises(Refused, match="the device file /dev/null cannot be used: No such file"):
         ContainerEdits(Host(tmp_path)).of([device])
 
 

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 ROOT = Path(__file__).parents[1]
 UNKNOWN = "unknown"
 BUILD_INFO = f"{PREFIX}build_info"
-HELP = "1, with the version of the collection and of Python."
+HELP = "Always 1. The labels have the versions of the collection and of Python."
 
 
 def version(root: Path = ROOT) -> str:

@@ -42,16 +42,19 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="gate-reaper",
-        description=f"Remove the scheduling gate {pods.GATE} from all pods when the GateLease {NAME} has not been "
-                    "renewed for its duration and a grace period.")
-    it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
+        description=f"Remove the scheduling gate {pods.GATE} from all pods if no controller has renewed the "
+                    f"GateLease {NAME} for its duration and a grace period.")
+    it.add_argument("--kubeconfig",
+                    help="kubeconfig file (default: KUBECONFIG, ~/.kube/config, or the pod's service account)")
     it.add_argument("--context", help="context of the kubeconfig")
-    it.add_argument("--namespace", default="composable-infra", help="of the GateLease (default: %(default)s)")
+    it.add_argument("--namespace", default="composable-infra",
+                    help="namespace of the GateLease (default: %(default)s)")
     it.add_argument("--grace", type=float, default=GRACE_SECONDS, metavar="SECONDS",
-                    help="time for a controller to come back after its Lease has expired (default: %(default)g)")
+                    help="time for a controller to return after its Lease has expired (default: %(default)g)")
     it.add_argument("--once", action="store_true",
-                    help="end when the Lease was renewed, or the gates were removed after the grace period")
-    it.add_argument("--now", action="store_true", help="remove the gates at once, whoever renews the Lease, and end")
+                    help="end as soon as the Lease is renewed, or the gates are removed after the grace period")
+    it.add_argument("--now", action="store_true",
+                    help="remove the gates at once, even if a controller renews the Lease, and end")
     return it
 
 
@@ -63,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         client = Client(Connection.load(args.kubeconfig, args.context))
         if args.now:
-            let_all_go(client, "it was asked for")
+            let_all_go(client, "the option --now is set")
         else:
             _run(Reaper(client, args.namespace, args.grace), stop, once=args.once)
     except (BadKubeconfig, ApiError) as error:
@@ -126,7 +129,7 @@ class Reaper:
         if self._clock() - self._seen.since < lasts:
             return 0
         self.decided = True
-        return let_all_go(self._client, f"nobody renews the GateLease {NAME}")
+        return let_all_go(self._client, f"no controller renews the GateLease {NAME}")
 
 
 def let_all_go(client: Client, why: str) -> int:
@@ -144,9 +147,9 @@ def _remove_gate(client: Client, pod: dict[str, object], why: str) -> bool:
     try:
         client.strategic_patch(PODS, meta["name"], pods.removal(meta["uid"]), namespace=meta["namespace"])
     except ApiError as error:
-        log.warning("pod %s/%s keeps its gate: %s", meta["namespace"], meta["name"], error)
+        log.warning("cannot remove the gate of pod %s/%s: %s", meta["namespace"], meta["name"], error)
         return False
-    log.info("pod %s/%s has lost its gate: %s", meta["namespace"], meta["name"], why)
+    log.info("Removed the gate of pod %s/%s: %s", meta["namespace"], meta["name"], why)
     return True
 
 

@@ -29,9 +29,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
     ControllerManager,
 )
 
-REFUSALS = {UNAUTHORIZED: "a token is needed, in the header Authorization: Bearer",
-            FORBIDDEN: "the token's user may not get this path",
-            UNAVAILABLE: "the API server could not be asked about the token now"}
+REFUSALS = {UNAUTHORIZED: "this path needs a token in the header Authorization: Bearer",
+            FORBIDDEN: "the user of the token may not read this path",
+            UNAVAILABLE: "the API server cannot check the token now. Try again later"}
 
 
 class Process(t.Protocol):
@@ -170,7 +170,7 @@ class HealthServer:
         """
         host, _unused, port = listen.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
-            raise BadConfig(f"--listen: {listen!r} is not usable: must be HOST:PORT with a port from 0 to 65535")
+            raise BadConfig(f"--listen: {listen!r} is not allowed. It must be HOST:PORT with a port from 0 to 65535")
         try:
             server = _Server6 if ":" in host else _Server
             endpoints = _Endpoints(process, metrics, details, access or Access(), ui)
@@ -178,7 +178,7 @@ class HealthServer:
             self._server = server((host.strip("[]"), int(port)), handler, certificate=certificate)
             self._ui, self._scheme = ui, "https" if certificate else "http"
         except OSError as error:
-            raise BadConfig(f"--listen: {listen!r} is not usable: {error.strerror}") from None
+            raise BadConfig(f"--listen: cannot listen on {listen!r}: {error.strerror}") from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(STOP_POLL,), name="health",
                                         daemon=True)
 
@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.endpoints.ui and self.endpoints.ui.has(path):
             self._answer_page(self.endpoints.ui)
         else:
-            self._answer(404, {"error": "not served; try /healthz, /readyz, /metrics or /status"})
+            self._answer(404, {"error": "this path is not served. Try /healthz, /readyz, /metrics or /status"})
 
     def _answer_ready(self, path: str) -> None:
         process = self.endpoints.process

@@ -61,9 +61,10 @@ def _utc(seconds: float) -> str:
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the format and the level of the log."""
-    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text",
+                        help="format of the log (default: %(default)s)")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info",
-                        help="default: %(default)s")
+                        help="lowest level of the lines in the log (default: %(default)s)")
 
 
 def set_up_logging(kind: str, level: str) -> None:

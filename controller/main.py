@@ -59,14 +59,16 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="controller",
-        description="Attach GPUs of a composable fabric to the nodes whose ResourceClaims wait for them.",
-        epilog="Exit status: 0 stopped on request, 2 unusable configuration, 3 the Lease was lost.")
-    it.add_argument("--config", required=True, help="YAML file: device_info, fabric and the rest (docs/quickstart.md)")
+        description="Attach devices of a composable fabric to the nodes on which ResourceClaims wait for them.",
+        epilog="Exit status: 0 after a stop on request, 2 if the configuration is wrong, 3 if the Lease was lost.")
+    it.add_argument("--config", required=True,
+                    help="YAML file with device_info, fabric and the other settings (docs/configuration.md)")
     add_cluster_options(it)
     it.add_argument("--only", action="append", choices=ROLES,
-                    help="stand for one of CoHDI's components only; may be given more than once (default: all)")
+                    help="do the work of this component of CoHDI only. You can give the option more than once "
+                         "(default: all)")
     it.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT",
-                    help="address of /healthz, /readyz, /metrics and /status; port 0 takes a free one "
+                    help="address of /healthz, /readyz, /metrics and /status. Port 0 selects a free port "
                          "(default: %(default)s)")
     add_ui_option(it)
     add_log_options(it)

@@ -50,7 +50,7 @@ class PrometheusMetrics:
         self._histograms = {name: Histogram(PREFIX + name, metric.help, [*metric.labels], buckets=metric.buckets,
                                             registry=self.registry)
                             for name, metric in HISTOGRAMS.items()}
-        self._deprecated = {name: Summary(PREFIX + metric.replaces, f"Deprecated, use {PREFIX}{name}. {metric.help}",
+        self._deprecated = {name: Summary(PREFIX + metric.replaces, f"Deprecated. Use {PREFIX}{name}. {metric.help}",
                                           registry=self.registry)
                             for name, metric in HISTOGRAMS.items() if metric.replaces}
         self.registry.register(BuildInfo())

@@ -22,7 +22,8 @@ OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the connection to the API server."""
-    parser.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
+    parser.add_argument("--kubeconfig",
+                        help="kubeconfig file (default: KUBECONFIG, ~/.kube/config, or the pod's service account)")
     parser.add_argument("--context", help="context of the kubeconfig")
 
 

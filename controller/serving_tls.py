@@ -31,10 +31,10 @@ RENEW_SECONDS = 20 * 86400.0
 def add_tls_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the certificate, with the names that Kubernetes' own components use."""
     parser.add_argument("--tls-cert-file", metavar="PATH",
-                        help="certificate, with its chain, to serve --listen with TLS; read anew when it changes")
-    parser.add_argument("--tls-private-key-file", metavar="PATH", help="key of that certificate")
+                        help="certificate, with its chain, to serve --listen with TLS. A changed file is read again")
+    parser.add_argument("--tls-private-key-file", metavar="PATH", help="private key of that certificate")
     parser.add_argument("--tls-self-signed", action="store_true",
-                        help="serve --listen with TLS and a certificate of its own making, renewed every 20 days")
+                        help="serve --listen with TLS and a self-signed certificate, which is renewed every 20 days")
 
 
 def serving_certificate(args: argparse.Namespace) -> ServingCertificate | None:
@@ -44,11 +44,11 @@ def serving_certificate(args: argparse.Namespace) -> ServingCertificate | None:
     """
     files = (args.tls_cert_file, args.tls_private_key_file)
     if args.tls_self_signed and any(files):
-        raise BadConfig("--tls-self-signed: is not usable beside --tls-cert-file and --tls-private-key-file")
+        raise BadConfig("--tls-self-signed cannot be used together with --tls-cert-file and --tls-private-key-file")
     if args.tls_self_signed:
         return SelfSigned()
     if any(files) and not all(files):
-        raise BadConfig("--tls-cert-file: is not usable without --tls-private-key-file, nor the other way round")
+        raise BadConfig("--tls-cert-file and --tls-private-key-file need each other. Set both")
     return CertificateFiles(*files) if all(files) else None
 
 
@@ -86,7 +86,7 @@ class CertificateFiles(ServingCertificate):
         try:
             self._context = _loaded(certificate, key)
         except (OSError, ValueError) as error:
-            raise BadConfig(f"--tls-cert-file: {certificate!r} is not usable with --tls-private-key-file {key!r}: "
+            raise BadConfig(f"--tls-cert-file: {certificate!r} cannot be used with --tls-private-key-file {key!r}: "
                             f"{_why(error)}") from None
 
     def _is_outdated(self) -> bool:
@@ -102,10 +102,10 @@ class CertificateFiles(ServingCertificate):
         try:
             found = _loaded(*self._files)
         except (OSError, ValueError) as error:
-            log.warning("the certificate %s was changed and cannot be used, the one before it stays: %s",
+            log.warning("the certificate %s has changed, but cannot be used: %s. The previous certificate stays in use",
                         self._files[0], _why(error))
             return None
-        log.info("the certificate %s was read anew", self._files[0])
+        log.info("Read the certificate %s again", self._files[0])
         return found
 
     def _stamp(self) -> tuple[tuple[int, int, int], ...]:

@@ -82,9 +82,9 @@ class Cluster:
         data.
         """
         if not self.fence.open:
-            raise Refused(Kind.UNAVAILABLE, "another process of the provider leads")
+            raise Refused(Kind.UNAVAILABLE, "another process of the provider leads now")
         if not self.engine.ready():
-            raise Refused(Kind.UNAVAILABLE, "; ".join(self.engine.problems()) or "the cluster is being read")
+            raise Refused(Kind.UNAVAILABLE, "; ".join(self.engine.problems()) or "the provider still reads the cluster")
 
     def may_act(self) -> bool:
         """Return whether this process leads, and has read the cluster."""

@@ -11,11 +11,11 @@ import enum
 class Kind(enum.Enum):
     """The reason. The names are those of gRPC's status codes."""
 
-    NOT_FOUND = "there is no such group or node"
-    INVALID_ARGUMENT = "the request makes no sense"
-    FAILED_PRECONDITION = "it may not be done now"
-    RESOURCE_EXHAUSTED = "nothing that is there or can be added serves it"
-    UNAVAILABLE = "cluster or CDI Manager cannot be read"
+    NOT_FOUND = "the group or the node does not exist"
+    INVALID_ARGUMENT = "the request is not valid"
+    FAILED_PRECONDITION = "the request is not allowed now"
+    RESOURCE_EXHAUSTED = "no device and no new node can serve the request"
+    UNAVAILABLE = "the cluster or the CDI Manager cannot be read"
 
 
 class Refused(Exception):

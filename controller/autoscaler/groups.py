@@ -129,10 +129,10 @@ class NodeGroups:
         """Return by node name why Cluster Autoscaler must not see the node now."""
         lacking = {name: driver for name in group_of if (driver := self._lacking(name))}
         publishing = {group for name, group in group_of.items() if name not in lacking}
-        found = {name: f"it publishes no ResourceSlice of driver {driver}, and others of its group do"
+        found = {name: f"it publishes no ResourceSlice of driver {driver}, but other nodes of its group do"
                  for name, driver in lacking.items() if group_of[name] in publishing}
         found |= dict.fromkeys(self.away & group_of.keys(), "it is switched off")
-        found |= {name: f"a pod there has a claim from pool {pool}, which is not the node's own"
+        found |= {name: f"a pod on it has a claim from pool {pool}, which is not the pool of the node"
                   for name, pool in self._foreign_pools() if name in group_of}
         return found
 

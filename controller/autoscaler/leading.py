@@ -26,8 +26,8 @@ class Leading:
 
     def problems(self) -> list[str]:
         """Return what prevents its work, in sentences."""
-        others = ", ".join(self._leadership.leaders()) or "nobody"
-        waits = [] if self._leadership.held else [f"it waits for its turn: {others} leads"]
+        others = ", ".join(self._leadership.leaders()) or "no process"
+        waits = [] if self._leadership.held else [f"this process waits to lead. Now {others} leads"]
         return waits + self._engine.problems()
 
     def stuck(self) -> str:

@@ -38,22 +38,26 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="autoscaler",
-        description="A cloud provider (externalgrpc) for Cluster Autoscaler: where it would add a node, devices of a "
-                    "composable fabric are attached, or a node is added.",
-        epilog="Exit status: 0 stopped on request, 2 unusable configuration, 3 another process leads now.")
-    it.add_argument("--config", required=True, help="YAML file of the controllers: device_info, fabric and the rest")
+        description="A cloud provider (externalgrpc) for Cluster Autoscaler. When Cluster Autoscaler requests a node, "
+                    "the provider attaches devices of a composable fabric, or adds a node.",
+        epilog="Exit status: 0 after a stop on request, 2 if the configuration is wrong, 3 if another process "
+               "leads now.")
+    it.add_argument("--config", required=True,
+                    help="YAML file of the controllers with device_info, fabric and the other settings")
     it.add_argument("--autoscaler-config", required=True,
-                    help="YAML file: the groups and what stands behind them (docs/autoscaling.md)")
+                    help="YAML file with the groups and their providers (docs/autoscaling.md)")
     add_cluster_options(it)
     it.add_argument("--address", default="127.0.0.1:8086", metavar="HOST:PORT",
-                    help="where Cluster Autoscaler is answered; port 0 takes a free one (default: %(default)s)")
+                    help="address at which to answer Cluster Autoscaler. Port 0 selects a free port "
+                         "(default: %(default)s)")
     it.add_argument("--tls-cert-file", metavar="PATH", help="certificate, with its chain, for --address")
-    it.add_argument("--tls-private-key-file", metavar="PATH", help="key of that certificate")
-    it.add_argument("--client-ca-file", metavar="PATH", help="who signs the certificates of those that may ask")
+    it.add_argument("--tls-private-key-file", metavar="PATH", help="private key of that certificate")
+    it.add_argument("--client-ca-file", metavar="PATH",
+                    help="certificate of the authority that signs the certificates of allowed clients")
     it.add_argument("--insecure", action="store_true",
-                    help="answer without TLS, whoever asks; for tests on one machine")
+                    help="answer every client without TLS. Use this only for tests on one machine")
     it.add_argument("--listen", default="127.0.0.1:8087", metavar="HOST:PORT",
-                    help="address of /healthz, /readyz and /metrics; port 0 takes a free one (default: %(default)s)")
+                    help="address of /healthz, /readyz and /metrics. Port 0 selects a free port (default: %(default)s)")
     add_log_options(it)
     return it
 
@@ -112,10 +116,10 @@ def certificates_of(args: argparse.Namespace) -> Certificates | None:
     files = (args.tls_cert_file, args.tls_private_key_file, args.client_ca_file)
     if args.insecure:
         if any(files):
-            raise BadConfig("--insecure: is not usable beside certificates")
+            raise BadConfig("--insecure cannot be used together with certificates. Leave out the one or the other")
         return None
     if not all(files):
-        raise BadConfig("--tls-cert-file, --tls-private-key-file and --client-ca-file: are needed, or --insecure")
+        raise BadConfig("set --tls-cert-file, --tls-private-key-file and --client-ca-file, or --insecure")
     return Certificates(*files)
 
 

@@ -16,9 +16,9 @@ from ansible_collections.composable.infra.controller.build import BuildInfo
 PREFIX = "composable_infra_autoscaler_"
 COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "calls_total": ("Calls of NodeGroupIncreaseSize, by result.", "result", ("begun", "refused")),
-    "decisions_total": ("Decisions for waiting pods. An attach, a node, or nothing.", "decision",
+    "decisions_total": ("Decisions for waiting pods, which are attach, node or refuse.", "decision",
                         ("attach", "node", "refuse")),
-    "failures_total": ("Calls that were begun and could not be served.", "reason",
+    "failures_total": ("Calls that were started and failed, by reason.", "reason",
                        ("Timeout", "AttachFailed", "NoNode")),
     "scale_down_total": ("Nodes that Cluster Autoscaler wanted to delete, by decision.", "decision",
                          ("remove", "keep")),
@@ -29,7 +29,7 @@ BUCKETS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200)
 GAUGES: Mapping[str, str] = {
     "target_size": "Target size of each group, as reported to Cluster Autoscaler.",
     "nodes_left_out": "Nodes that are hidden from Cluster Autoscaler, by group.",
-    "spare_watts": "Watts that idle devices and removed nodes save, by the configuration.",
+    "spare_watts": "Watts that idle devices and removed nodes save, as configured.",
 }
 
 
@@ -43,7 +43,8 @@ class Measurements:
         for name, (_text, _label, values) in COUNTERS.items():
             for value in values:
                 self._counters[name].labels(value)
-        self._serve = Histogram(f"{PREFIX}serve_seconds", "From a call until the devices of its pods are in slices.",
+        self._serve = Histogram(f"{PREFIX}serve_seconds",
+                                "Seconds from a call until the devices of its pods are in ResourceSlices.",
                                 buckets=BUCKETS, registry=self.registry)
         self.registry.register(BuildInfo())
 

@@ -176,19 +176,19 @@ class Provider:
         pods.
         """
         if delta < 1:
-            raise Refused(Kind.INVALID_ARGUMENT, f"delta {delta} must be positive")
+            raise Refused(Kind.INVALID_ARGUMENT, f"the delta is {delta}, but must be positive")
         if group not in self._vertical:
-            raise Refused(Kind.FAILED_PRECONDITION, f"group {self._node_group(group).id} does not grow by itself: the "
-                          "vertical group decides between a device and a node")
+            raise Refused(Kind.FAILED_PRECONDITION, f"group {self._node_group(group).id} cannot be increased. "
+                          "Increase a vertical group, which decides between a device and a node")
         self.scale_ups.increase(group, delta)
 
     def decrease(self, group: str, delta: int) -> None:
         """Lower the target of a vertical group by ``delta`` (negative), and wait for fewer nodes.
         """
         if delta >= 0:
-            raise Refused(Kind.INVALID_ARGUMENT, f"delta {delta} must be negative")
+            raise Refused(Kind.INVALID_ARGUMENT, f"the delta is {delta}, but must be negative")
         if group not in self._vertical:
-            raise Refused(Kind.INVALID_ARGUMENT, f"no node of group {self._node_group(group).id} is waited for")
+            raise Refused(Kind.INVALID_ARGUMENT, f"group {self._node_group(group).id} waits for no node")
         self.scale_ups.decrease(group, -delta)
 
     def delete(self, group: str, nodes: Sequence[tuple[str, str]]) -> None:
@@ -236,7 +236,7 @@ class Provider:
 
     def _node_group(self, name: str) -> NodeGroup:
         if name not in self._groups.groups:
-            raise Refused(Kind.NOT_FOUND, f"there is no group {name}")
+            raise Refused(Kind.NOT_FOUND, f"group {name} does not exist")
         return self._groups.groups[name]
 
     def _observed(self) -> Mapping[str, Mapping[str, float]]:

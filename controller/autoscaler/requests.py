@@ -144,7 +144,8 @@ class RequestWriter:
             body = {"metadata": {"resourceVersion": meta["resourceVersion"], "annotations": {SCALE_UP: text}}}
             if self._patch(meta["name"], body):
                 return
-        raise Conflict(409, "Conflict", f"the request of {node} for {model} is changed by others all the time")
+        raise Conflict(409, "Conflict", f"cannot change the request of {node} for {model}: other clients changed it "
+                       f"{ATTEMPTS} times meanwhile")
 
     def _patch(self, name: str, body: Json) -> bool:
         try:

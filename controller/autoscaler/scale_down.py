@@ -131,7 +131,7 @@ class ScaleDowns:
     def _note(self, group: NodeGroup, name: str, decision: ScaleDownDecision) -> None:
         self._measurements.count("scale_down_total", decision="remove" if decision.remove else "keep")
         self.watts[group.id] += round(decision.watts)
-        log.info("ScaleDownDecided node %s: %s (saves %g W by the configuration)", name, decision.reason,
+        log.info("ScaleDownDecided node %s: %s (saves %g W as configured)", name, decision.reason,
                  decision.watts)
 
     def step(self) -> None:
@@ -175,12 +175,12 @@ class ScaleDowns:
         """
         raw = self._groups.node(name)
         if raw is None:
-            log.info("NodeRemoved node %s", name)
+            log.info("NodeRemoved node %s: it is no longer in the cluster", name)
             self._groups.forget(name)
             self._told_to_go.discard(name)
         elif name in self._groups.away:
             if nodes.ready(raw) and self._marks.return_node(name):
-                log.info("NodeReturned node %s", name)
+                log.info("NodeReturned node %s: it is ready again", name)
                 self._groups.bring_back(name)
         elif name in self._told_to_go and not nodes.ready(raw):
             self._marks.note_removed(name)
@@ -207,9 +207,9 @@ class ScaleDowns:
         """
         if any(True for _device in self._view.devices(name)):
             self._marks.return_idle(name, self._clock())
-            return self._wait(name, "its devices are not back yet")
+            return self._wait(name, "its devices are not returned to the fabric yet")
         there = self._view.pods_of(name)
-        return self._wait(name, f"pods run there: {', '.join(there[:3])}") if there else True
+        return self._wait(name, f"pods run on it: {', '.join(there[:3])}") if there else True
 
     def _wait(self, name: str, why: str) -> bool:
         if self._waits.get(name) != why:
@@ -222,7 +222,7 @@ class ScaleDowns:
         try:
             self._providers[group.id].shrink(name)
         except ProviderError as error:
-            log.warning("NodeNotRemoved node %s: %s", name, error)
+            log.warning("NodeNotRemoved node %s: the provider cannot remove it: %s", name, error)
             return
         with self._lock:
             self._told_to_go.add(name)
@@ -237,5 +237,5 @@ class ScaleDowns:
                       if taint.get("key") == CANDIDATE), "")
         if since and self._hinted.get(name) != since:
             self._marks.return_idle(name, self._clock())
-            log.info("IdleDevicesReturn node %s: Cluster Autoscaler does not need it", name)
+            log.info("IdleDevicesReturn node %s: Cluster Autoscaler does not need the node", name)
         self._hinted[name] = since

@@ -31,8 +31,8 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.autoscal
 
 log = logging.getLogger("composable.infra")
 OUT_OF_RESOURCES, OTHER = 1, 99
-NOBODY = ("no pod waits for a device or a node. A ProvisioningRequest is not served, since devices are attached for "
-          "pods; create the pods instead")
+NOBODY = ("no pod waits for a device or a node. The provider attaches devices for pods only, and does not serve a "
+          "ProvisioningRequest. Create the pods instead")
 # Nodes on which a pod's devices may fail to come before its scale-up fails.
 MOST_NODES = 8
 # Seconds for which a failure is reported if Cluster Autoscaler does not react.
@@ -173,7 +173,8 @@ class ScaleUps:
         """
         with self._lock:
             if count > self.target(group):
-                raise Refused(Kind.INVALID_ARGUMENT, f"group {group} has a target of {self.target(group)}")
+                raise Refused(Kind.INVALID_ARGUMENT, f"cannot decrease group {group} by {count}: its target size "
+                              f"is {self.target(group)}")
             for _unused in range(count):
                 self._end_one(next(each for each in self._open if each.group == group))
 
@@ -232,13 +233,14 @@ class ScaleUps:
             self._close(record)
             self._withdraw_orders(record)
             self._measurements.observe("serve_seconds", now - record.began)
-            log.info("ScaleUpFinished group %s: %d pods after %.1f s", record.group, len(record.pods),
+            log.info("ScaleUpFinished group %s: served %d pods after %.1f s", record.group, len(record.pods),
                      now - record.began)
             return
         self._move(record, {uid: asked[uid] for uid in left if uid in asked and asked[uid][1]})
         self._plan_again(record, {uid for uid in left if uid not in asked})
         if now - record.began >= self._timeout:
-            self._fail(record, "Timeout", OTHER, f"not served within {self._timeout:g} s: {self._said(record, left)}")
+            self._fail(record, "Timeout", OTHER, f"the pods were not served within {self._timeout:g} s: "
+                                                 f"{self._said(record, left)}")
         elif left and all(record.moves.get(uid, 0) >= MOST_NODES for uid in left):
             self._fail(record, "AttachFailed", OUT_OF_RESOURCES, self._said(record, left))
         elif any(order.why for order in record.orders) and not any(uid in asked for uid in left):
@@ -273,7 +275,7 @@ class ScaleUps:
     def _said(record: ScaleUp, left: Collection[str]) -> str:
         told = [record.why[key] for key in (*left, *record.why) if key in record.why]
         told += [f"group {order.group}: {order.why}" for order in record.orders if order.why]
-        return "; ".join(dict.fromkeys(told)) or f"waiting for devices of {', '.join(sorted(record.pods.values()))}"
+        return "; ".join(dict.fromkeys(told)) or f"waiting for devices for {', '.join(sorted(record.pods.values()))}"
 
     def serve_untriggered(self, since: float) -> int:
         """Attach devices for pods for which Cluster Autoscaler adds nothing.
@@ -295,6 +297,6 @@ def reasons(plan: ScaleUpPlan) -> str:
     by_reason: dict[str, list[str]] = {}
     for pod, reason in plan.refused.items():
         by_reason.setdefault(reason, []).append(f"{pod.namespace}/{pod.name}")
-    told = [f"{', '.join(sorted(names)[:3])}{' and others' if len(names) > 3 else ''}: {reason}"
+    told = [f"{', '.join(sorted(names)[:3])}{' and other pods' if len(names) > 3 else ''}: {reason}"
             for reason, names in by_reason.items()]
     return "; ".join(told) or NOBODY

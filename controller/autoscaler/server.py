@@ -84,7 +84,7 @@ class Server:
             self.port = (self._server.add_secure_port(address, certificates.credentials()) if certificates
                          else self._server.add_insecure_port(address))
         except RuntimeError:
-            raise BadConfig(f"--address: {address!r} cannot be listened on") from None
+            raise BadConfig(f"--address: cannot listen on {address!r}") from None
 
     def start(self) -> None:
         """Start to answer."""

@@ -59,14 +59,14 @@ class ProviderService:
         except ApiError as error:
             self._end(context, name, Kind.UNAVAILABLE, str(error))
         except Exception as error:
-            log.exception("%s failed", name)
+            log.exception("the call %s of Cluster Autoscaler failed", name)
             self._measurements.count("requests_total", code="INTERNAL")
             context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
         self._measurements.count("requests_total", code="OK")
         return answer
 
     def _end(self, context: t.Any, name: str, kind: Kind, reason: str) -> t.NoReturn:
-        log.warning("%s refused: %s", name, reason)
+        log.warning("Refused the call %s of Cluster Autoscaler: %s", name, reason)
         self._measurements.count("requests_total", code=kind.name)
         context.abort(grpc.StatusCode[kind.name], reason)
         raise AssertionError("abort raises")

@@ -75,7 +75,7 @@ class _Template:
                 continue
             self._launched.remove((kind, number))
             if status != "successful":
-                told.append(f"{kind} {number} of AWX: {self._denied(kind, number) or status}")
+                told.append(f"{kind} {number} of AWX did not succeed: {self._denied(kind, number) or status}")
         return "; ".join(told)
 
     def _denied(self, kind: str, number: int) -> str:
@@ -99,8 +99,8 @@ class _Template:
         answer = self._endpoint.call("POST", f"{self._path}/launch/", {"extra_vars": variables})
         ignored = (answer.get("ignored_fields") or {}).get("extra_vars")
         if ignored:
-            raise ProviderError(f"{self._endpoint.url}: template {self._number} does not take the variables "
-                                f"{', '.join(sorted(ignored))}: let it prompt for them on launch")
+            raise ProviderError(f"{self._endpoint.url}: template {self._number} ignores the variables "
+                                f"{', '.join(sorted(ignored))}. Turn on Prompt on launch for its variables")
         return answer
 
     def _unfinished(self) -> list[Json]:

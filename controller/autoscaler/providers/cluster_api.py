@@ -121,7 +121,8 @@ class _MachineDeployment:
                 continue
             except ApiError as error:
                 raise ProviderError(f"MachineDeployment {self._namespace}/{self._name}: {error}") from None
-        raise ProviderError(f"MachineDeployment {self._namespace}/{self._name} is changed by others all the time")
+        raise ProviderError(f"cannot write MachineDeployment {self._namespace}/{self._name}: other clients changed it "
+                            f"{ATTEMPTS} times meanwhile")
 
     def _try(self, call: Callable[[], Found]) -> Found:
         try:

@@ -39,7 +39,7 @@ class Endpoint:
             raise BadSetting(f"{where}.endpoint", url, "must be an https URL")
         if not settings.get("token_path") and not (settings.get("username") and settings.get("password_path")):
             raise BadSetting(f"{where}.token_path", settings.get("token_path"),
-                             "must name the file of a token, or give username and password_path")
+                             "must be the path of a file with a token. You can also set username and password_path")
         self.url = url.rstrip("/")
 
     def call(self, method: str, path: str, body: Json | None = None) -> Json:
@@ -60,7 +60,7 @@ class Endpoint:
         try:
             found: Json = json.loads(answer.body) if answer.body else {}
         except ValueError:
-            raise ProviderError(f"{self.url}: {method} {path}: the answer is no JSON") from None
+            raise ProviderError(f"{self.url}: {method} {path}: the answer is not JSON") from None
         return found
 
     def _proxy(self) -> Proxy | None:

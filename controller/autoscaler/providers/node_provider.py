@@ -39,7 +39,7 @@ Build = Callable[[NodeGroup, Client, Registered], NodeProvider]
 
 def no_provider(group: NodeGroup, _client: Client, _registered: Registered) -> NodeProvider:
     """Return a provider for a group without one. It refuses to add or remove nodes."""
-    why = f"group {group.id} has no provider of nodes"
+    why = f"group {group.id} has no provider of nodes in the configuration"
 
     def refuse(_what: object) -> None:
         raise ProviderError(why)

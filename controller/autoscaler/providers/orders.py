@@ -76,10 +76,10 @@ class NodeOrders:
         while order := self._begin_next():
             try:
                 self._providers[order.group].grow(order.count)
-                log.info("NodesOrdered group %s: %d more", order.group, order.count)
+                log.info("NodesOrdered group %s: requested %d more nodes", order.group, order.count)
             except ProviderError as error:
-                log.warning("NodesNotOrdered group %s: %s", order.group, error)
-                order.why = str(error) or "no reason was given"
+                log.warning("NodesNotOrdered group %s: cannot request nodes: %s", order.group, error)
+                order.why = str(error) or "the provider reported no reason"
             finally:
                 self._end(order)
 
@@ -120,7 +120,7 @@ class NodeOrders:
                 if why := provider.failed():
                     self._fail(group, why)
             except ProviderError as error:
-                log.warning("provider of group %s: %s", group, error)
+                log.warning("cannot read the provider of group %s: %s", group, error)
                 coming = None
             self._note(group, before, coming)
 

@@ -53,7 +53,7 @@ def _machine(where: str, data: object) -> _Machine:
         raise BadSetting(where, data, "must be a mapping")
     for key in ("node", "system"):
         if not isinstance(data.get(key), str) or not data[key]:
-            raise BadSetting(f"{where}.{key}", data.get(key), "must be a text")
+            raise BadSetting(f"{where}.{key}", data.get(key), "must be a text and not empty")
     return _Machine(str(data["node"]), str(data["system"]), Endpoint(where, data))
 
 
@@ -89,8 +89,8 @@ class _Join:
         variables = {"node_action": JOIN, "node_group": self.group, "node_count": 1, "node_name": node}
         answer = self.endpoint.call("POST", self.path, {"extra_vars": variables})
         if ignored := (answer.get("ignored_fields") or {}).get("extra_vars"):
-            raise ProviderError(f"{self.endpoint.url}: template {self.template} does not take the variables "
-                                f"{', '.join(sorted(ignored))}: let it prompt for them on launch")
+            raise ProviderError(f"{self.endpoint.url}: template {self.template} ignores the variables "
+                                f"{', '.join(sorted(ignored))}. Turn on Prompt on launch for its variables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _Machines:
         """Power on the first machines that are off, each after the job that joins it."""
         off = [machine for machine in self._spare() if not machine.is_on()]
         if len(off) < count:
-            raise ProviderError(f"{count} spare machines are needed, and {len(off)} are off")
+            raise ProviderError(f"cannot power on {count} machines of the list, because only {len(off)} are off")
         for machine in off[:count]:
             if self._join:
                 self._join.launch(machine.node)
@@ -143,4 +143,4 @@ class _Machines:
 
     def removable(self, node: str) -> str:
         """Return why the node cannot be removed. Only listed machines may be powered off."""
-        return "" if any(each.node == node for each in self._machines) else f"node {node} is no machine of the list"
+        return "" if any(each.node == node for each in self._machines) else f"node {node} is not a machine of the list"

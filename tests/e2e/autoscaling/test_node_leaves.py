@@ -112,7 +112,7 @@ def test_device_goes_first_and_then_the_node(stage: Stage, leaving: tuple[Leavin
     assert "Xid" not in by_hand.kernel_log(stage.lab.node_folder(node)), "the node had let go of the device"
     told = provider.text()
     order = [told.index(text) for text in (
-        f"ScaleDownDecided node {node}", f"NodeWaits node {node}: its devices are not back yet")]
+        f"ScaleDownDecided node {node}", f"NodeWaits node {node}: its devices are not returned to the fabric yet")]
     assert order == sorted(order)
     wait_for("it is told", lambda: f"NodeRemoved node {node}" in provider.text(), SECONDS)
     assert not story.is_there(node)

@@ -35,7 +35,7 @@ def test_second_process_waits_until_the_first_has_left(stage: Stage) -> None:
     OPENED.add(first)
     second = OPENED.add(processes.start_provider(stage, processes.groups(), certificates, "provider-2"))
     second.wait_for("listening on")
-    wait_for("it says who leads", lambda: "it waits for its turn" in asked(second, "/readyz")[1])
+    wait_for("it says who leads", lambda: "this process waits to lead" in asked(second, "/readyz")[1])
     assert asked(second, "/readyz")[0] == 503
     assert "answering Cluster Autoscaler" not in second.text()
     assert OPENED.stop(first) == 0

@@ -243,10 +243,10 @@ def test_no_tls_by_default() -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["--tls-cert-file", "/none.crt"], "without --tls-private-key-file"),
-    (["--tls-private-key-file", "/none.key"], "without --tls-private-key-file"),
-    (["--tls-cert-file", "/none.crt", "--tls-private-key-file", "/none.key"], "is not usable .*No such file"),
-    (["--tls-self-signed", "--tls-cert-file", "/none.crt"], "--tls-self-signed: is not usable beside")])
+    (["--tls-cert-file", "/none.crt"], "--tls-cert-file and --tls-private-key-file need each other"),
+    (["--tls-private-key-file", "/none.key"], "--tls-cert-file and --tls-private-key-file need each other"),
+    (["--tls-cert-file", "/none.crt", "--tls-private-key-file", "/none.key"], "cannot be used .*No such file"),
+    (["--tls-self-signed", "--tls-cert-file", "/none.crt"], "--tls-self-signed cannot be used together with")])
 def test_options_that_do_not_fit(words: list[str], said: str) -> None:
     with pytest.raises(BadConfig, match=said):
         options(*words)
@@ -255,7 +255,7 @@ def test_options_that_do_not_fit(words: list[str], said: str) -> None:
 def test_an_encrypted_key_is_not_asked_for_on_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "tls.crt").write_bytes(self_signed("x")[0])
     (tmp_path / "tls.key").write_text(KEY)
-    with pytest.raises(BadConfig, match="is not usable"):
+    with pytest.raises(BadConfig, match="cannot be used"):
         CertificateFiles(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
 
 

@@ -122,7 +122,7 @@ def test_status_of_an_idle_engine(engine: FakeEngine) -> None:
 def test_other_paths_name_those_that_are_served(server: HealthServer) -> None:
     code, body = get(server, "/metric")
     assert code == 404
-    assert body == {"error": "not served; try /healthz, /readyz, /metrics or /status"}
+    assert body == {"error": "this path is not served. Try /healthz, /readyz, /metrics or /status"}
 
 
 def test_metrics_are_text(server: HealthServer) -> None:
@@ -172,17 +172,17 @@ def test_stop_without_a_start(engine: FakeEngine) -> None:
 def test_unusable_address_is_refused(engine: FakeEngine, listen: str) -> None:
     with pytest.raises(BadConfig) as caught:
         listening(listen, engine)
-    assert str(caught.value) == f"--listen: {listen!r} is not usable: must be HOST:PORT with a port from 0 to 65535"
+    assert str(caught.value) == f"--listen: {listen!r} is not allowed. It must be HOST:PORT with a port from 0 to 65535"
 
 
 def test_port_that_is_taken_is_named(engine: FakeEngine, server: HealthServer) -> None:
     with pytest.raises(BadConfig) as caught:
         listening(server.address, engine)
-    assert str(caught.value) == f"--listen: {server.address!r} is not usable: Address already in use"
+    assert str(caught.value) == f"--listen: cannot listen on {server.address!r}: Address already in use"
 
 
 def test_address_of_somebody_else_is_named(engine: FakeEngine) -> None:
-    with pytest.raises(BadConfig, match=r"^--listen: '192\.0\.2\.1:0' is not usable: "):
+    with pytest.raises(BadConfig, match=r"^--listen: cannot listen on '192\.0\.2\.1:0': "):
         listening("192.0.2.1:0", engine)
 
 

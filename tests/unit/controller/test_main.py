@@ -369,7 +369,7 @@ def test_refused_lease_is_one_sentence_and_all_is_stopped(
 
 def test_bad_address_is_one_sentence(controller: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert controller("--listen", "nowhere") == 2
-    assert one_sentence(capsys).startswith("--listen: 'nowhere' is not usable: must be HOST:PORT")
+    assert one_sentence(capsys).startswith("--listen: 'nowhere' is not allowed. It must be HOST:PORT")
 
 
 def test_what_prewarm_costs_is_logged_at_the_start(

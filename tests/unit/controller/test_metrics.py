@@ -78,7 +78,7 @@ def test_older_names_are_kept_and_say_that_they_go(metrics: PrometheusMetrics, n
     assert f"# TYPE composable_{name}_seconds summary" in lines
     assert samples == [f"composable_{name}_seconds_count 2.0", f"composable_{name}_seconds_sum 2.0"]
     (said,) = [line for line in lines if line.startswith(f"# HELP composable_{name}_seconds ")]
-    assert f"Deprecated, use composable_{name}_duration_seconds." in said
+    assert f"Deprecated. Use composable_{name}_duration_seconds." in said
 
 
 def test_histogram_with_a_label(metrics: PrometheusMetrics) -> None:

@@ -92,8 +92,8 @@ ARGUMENTS = ["--config", "c", "--autoscaler-config", "a"]
 
 
 @pytest.mark.parametrize(("more", "said"), [
-    ([], "are needed, or --insecure"), (["--tls-cert-file", "x"], "are needed, or --insecure"),
-    (["--insecure", "--tls-cert-file", "x"], "--insecure: is not usable beside certificates")])
+    ([], "and --client-ca-file, or --insecure"), (["--tls-cert-file", "x"], "and --client-ca-file, or --insecure"),
+    (["--insecure", "--tls-cert-file", "x"], "--insecure cannot be used together with certificates")])
 def test_tls_is_left_out_only_where_that_is_said(more: list[str], said: str) -> None:
     with pytest.raises(BadConfig, match=said):
         certificates_of(parser().parse_args([*ARGUMENTS, *more]))

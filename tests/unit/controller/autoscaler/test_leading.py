@@ -80,7 +80,7 @@ def test_only_the_process_that_leads_is_ready() -> None:
     turn = Turn()
     probed = Leading(Engine(), t.cast(LeaderElection, turn))
     assert not probed.ready()
-    assert probed.problems() == ["it waits for its turn: the other one leads"]
+    assert probed.problems() == ["this process waits to lead. Now the other one leads"]
     turn.held = True
     assert probed.ready()
     assert probed.problems() == []

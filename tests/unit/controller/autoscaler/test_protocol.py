@@ -102,7 +102,7 @@ def test_instance_that_could_not_be_created_is_told_and_deleted(testbed: Testbed
     standin.loop()
     reason, group, words = standin.events[-1]
     assert (reason, group) == ("ScaleUpFailed", "vertical")
-    assert words.startswith("Timeout: not served within 60 s")
+    assert words.startswith("Timeout: the pods were not served within 60 s")
     (deleted,) = standin.asked("NodeGroupDeleteNodes")
     assert [node.providerID for node in deleted.nodes] == ["composable-infra://vertical/1-0"]
     assert testbed.provider.target_size("vertical") == 0

@@ -52,7 +52,7 @@ def test_each_kind_that_the_configuration_knows_is_in_the_table() -> None:
 def test_group_without_a_provider_says_so() -> None:
     found = build(FakeApi(), [], kind="none")
     assert found.coming() == 0
-    assert found.removable("a") == "group gpu has no provider of nodes"
+    assert found.removable("a") == "group gpu has no provider of nodes in the configuration"
     with pytest.raises(ProviderError, match="no provider of nodes"):
         found.grow(1)
 
@@ -133,7 +133,7 @@ def test_cluster_api_loses_no_change_of_others(api: FakeApi) -> None:
     build(api, [], **CAPI).grow(1)
     assert replicas(api) == 3
     api.fail("merge_patch", DEPLOYMENTS, Conflict(409, "Conflict", "changed"))
-    with pytest.raises(ProviderError, match="capi/md is changed by others all the time"):
+    with pytest.raises(ProviderError, match="cannot write MachineDeployment capi/md: other clients changed it"):
         build(api, [], **CAPI).grow(1)
 
 
@@ -236,7 +236,7 @@ def test_awx_counts_jobs_that_have_not_ended_and_removes_a_node_once(awx: NodePr
 
 def test_awx_template_that_takes_no_variables_is_told(awx: NodeProvider, service: Service) -> None:
     service.answers["POST", "/api/v2/job_templates/12/launch/"] = {"ignored_fields": {"extra_vars": {"node_count": 1}}}
-    with pytest.raises(ProviderError, match="template 12 does not take the variables node_count"):
+    with pytest.raises(ProviderError, match="template 12 ignores the variables node_count"):
         awx.grow(1)
 
 
@@ -269,12 +269,12 @@ def test_approval_that_is_not_given_is_told_once(
     workflow.grow(1)
     service.answers["GET", "/api/v2/workflow_jobs/40/"] = {"status": "failed"}
     service.answers["GET", "/api/v2/workflow_approvals/7/"] = {"timed_out": late}
-    assert workflow.failed() == f"workflow_jobs 40 of AWX: the approval may it grow {said}"
+    assert workflow.failed() == f"workflow_jobs 40 of AWX did not succeed: the approval may it grow {said}"
     assert workflow.failed() == ""
 
 
-@pytest.mark.parametrize(("status", "said"), [("successful", ""), ("canceled", "jobs 1 of AWX: canceled"),
-                                              ("pending", "")])
+@pytest.mark.parametrize(("status", "said"), [
+    ("successful", ""), ("canceled", "jobs 1 of AWX did not succeed: canceled"), ("pending", "")])
 def test_job_that_ended_otherwise_says_how(awx: NodeProvider, service: Service, status: str, said: str) -> None:
     awx.grow(1)
     service.answers["GET", "/api/v2/jobs/1/"] = {"status": status}
@@ -300,7 +300,7 @@ def test_certificate_of_a_stranger_is_not_believed(service: Service, tmp_path: P
 @pytest.mark.parametrize(("more", "said"), [
     ({"template": 0}, "provider.template: 0 is not usable"), ({"endpoint": "http://x"}, "must be an https URL"),
     ({"template_kind": "jobs"}, "must be one of job_templates, workflow_job_templates"),
-    ({"token_path": ""}, "must name the file of a token")])
+    ({"token_path": ""}, "must be the path of a file with a token")])
 def test_awx_names_what_is_wrong(more: Json, said: str) -> None:
     with pytest.raises(BadSetting, match=said):
         build(FakeApi(), [], **{"kind": "awx", "endpoint": "https://x", "token_path": "/t", "template": 1, **more})
@@ -344,7 +344,7 @@ def test_static_powers_spare_machines_on_and_waits_for_their_nodes(
     assert found.coming() == 1
     nodes.append("node-1")
     assert found.coming() == 0
-    with pytest.raises(ProviderError, match="2 spare machines are needed, and 1 are off"):
+    with pytest.raises(ProviderError, match="cannot power on 2 machines of the list, because only 1 are off"):
         found.grow(2)
 
 
@@ -379,7 +379,7 @@ def test_static_leaves_a_machine_off_that_nobody_would_have_join(
         joining: NodeProvider, machines: tuple[NodeProvider, list[str], dict[str, str]], service: Service,
         answer: t.Any) -> None:
     service.answers["POST", "/api/v2/job_templates/9/launch/"] = answer
-    with pytest.raises(ProviderError, match=r"status 503|template 9 does not take the variables node_name"):
+    with pytest.raises(ProviderError, match=r"status 503|template 9 ignores the variables node_name"):
         joining.grow(1)
     assert list(machines[2].values()) == ["On", "Off", "Off"]
 
@@ -403,7 +403,7 @@ def test_static_shuts_down_what_is_its_own(machines: tuple[NodeProvider, list[st
     found.shrink("node-0")
     assert [call[2]["ResetType"] for call in service.calls if call[0] == "POST"] == ["GracefulShutdown"]
     assert found.removable("node-0") == ""
-    assert found.removable("strange") == "node strange is no machine of the list"
+    assert found.removable("strange") == "node strange is not a machine of the list"
 
 
 @pytest.mark.parametrize(("listed", "said"), [

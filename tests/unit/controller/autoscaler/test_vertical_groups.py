@@ -66,7 +66,7 @@ def test_configured_devices_are_no_more_than_there_are(testbed: Testbed) -> None
 
 def test_call_for_no_pod_is_refused(testbed: Testbed) -> None:
     """Cluster Autoscaler would tell a ProvisioningRequest that it is provisioned, with nothing attached."""
-    with pytest.raises(Refused, match="A ProvisioningRequest is not served"):
+    with pytest.raises(Refused, match="does not serve a ProvisioningRequest"):
         testbed.provider.increase("vertical", 1)
     assert testbed.provider.target_size("vertical") == 0
 

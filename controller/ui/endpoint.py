@@ -42,10 +42,10 @@ TOKEN_HEADER: t.Final = "X-Composable-Infra-Token"
 # OPTIONS request (CORS), and the server answers it with 501. So a GET is safe, though loopback
 # needs no token. There are no cookies.
 PAGE_HEADER: t.Final = "X-Composable-Infra-Page"
-NOT_THE_PAGE: t.Final = f"the header {PAGE_HEADER}: 1 is needed, so that no other site can have it asked"
-NOT_FOR_ONE: t.Final = "what-if is about the whole cluster, so it is only for who may see everything, not one namespace"
-NO_WHAT_IF: t.Final = "what-if is not served here"
-NO_PAST: t.Final = "the past is not served here"
+NOT_THE_PAGE: t.Final = f"the header {PAGE_HEADER}: 1 is required, so that no other site can start a what-if"
+NOT_FOR_ONE: t.Final = "what-if reads the whole cluster, so it is only for users who may see everything"
+NO_WHAT_IF: t.Final = "this process does not serve what-if"
+NO_PAST: t.Final = "this process does not serve past events"
 _LABEL: t.Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _TEXT: t.Final = "text/plain; charset=utf-8"
 _STREAM: t.Final = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store",
@@ -122,11 +122,11 @@ class Ui:
                    WHAT_IF: self._ask, AUDIT: self._audit, RECORDS: self._records,
                    **dict.fromkeys(self._insight, self._tell)}
         if name not in answers:
-            return _said(404, f"{asked.path} is not served; the page is {ROOT}")
+            return _said(404, f"{asked.path} is not served. The page is at {ROOT}")
         query = {key: values[0] for key, values in parse_qs(asked.query).items()}
         namespace = query.get("namespace") or None
         if namespace is not None and not _LABEL.fullmatch(namespace):
-            return _said(400, f"namespace: {namespace[:64]!r} is not usable: must be the name of a namespace")
+            return _said(400, f"namespace: {namespace[:64]!r} is not allowed. It must be the name of a namespace")
         code = self._judged(request, namespace)
         if code != OK:
             return _said(code, self._refusals[code])
@@ -144,7 +144,7 @@ class Ui:
     def _changes(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         position = request.headers.get("Last-Event-ID") or query.get("since") or ""
         if self.broadcaster.full_for(scope):
-            return _said(UNAVAILABLE, "too many pages are open; try again later")
+            return _said(UNAVAILABLE, "too many pages are open. Try again later")
         return Answer(OK, _STREAM, stream=lambda connection: self.broadcaster.adopt(connection, scope, position))
 
     def _story(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
@@ -167,7 +167,7 @@ class Ui:
     def _audit(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         most = query.get("most") or str(MOST)
         if not (most.isdecimal() and 0 < int(most) <= MOST):
-            return _said(400, f"most: {most[:64]!r} is not usable: must be a number from 1 to {MOST}")
+            return _said(400, f"most: {most[:64]!r} is not allowed. It must be a number from 1 to {MOST}")
         return _json(compact(self._past[0].read(scope, int(most))), request) if self._past else _said(404, NO_PAST)
 
     def _records(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:

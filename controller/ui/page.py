@@ -42,7 +42,7 @@ METRICS: t.Final = {
 def add_ui_option(it: argparse.ArgumentParser) -> None:
     """Add the option ``--ui``."""
     it.add_argument("--ui", choices=(OFF, READ_ONLY), default=OFF,
-                    help="serve a page about fabric, nodes, devices and claims at /ui/ (default: %(default)s)")
+                    help="serve a web page about fabric, nodes, devices and claims at /ui/ (default: %(default)s)")
 
 
 def page(engine: Engine, access: Access, refusals: Mapping[int, str],

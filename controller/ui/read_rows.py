@@ -139,7 +139,7 @@ def device_row(state: ClusterState, raw: Json, device: Device | None, user: Json
     if work.trouble and not work.warning:
         trouble = trouble or work.trouble
     if device and device.health == BAD_HEALTH:
-        trouble = trouble or f"the CDI Manager says its health is {BAD_HEALTH}"
+        trouble = trouble or f"the CDI Manager reports its health as {BAD_HEALTH}"
     claim, where = _claim_and_state(state, raw, user)
     return DeviceRow(
         raw["metadata"]["name"], raw["spec"]["model"], FAULTY if trouble else where,

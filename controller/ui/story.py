@@ -39,7 +39,7 @@ MOST_EVENTS: t.Final = 30
 # The most pods of a claim that are named.
 MOST_PODS: t.Final = 3
 # Steps that an annotation of a ComposableResource notes with a time.
-_RELEASED, _HELD = "asked to let the device go", "kept for a claim"
+_RELEASED, _HELD = "release requested", "reserved for a claim"
 
 
 class Stories:
@@ -167,7 +167,7 @@ def _steps(raw: Json) -> list[Json]:
     """Return all steps of a ComposableResource's device that are noted with a time."""
     evidence, asked = adapters.read_evidence(raw), cohdi.read_intent(raw)[1]
     held, since = cohdi.read_hold(raw)
-    noted = [("created", parse_time(raw["metadata"].get("creationTimestamp"))), ("attach asked for", asked),
+    noted = [("created", parse_time(raw["metadata"].get("creationTimestamp"))), ("attach requested", asked),
              (_HELD, since if held else 0.0), (_RELEASED, parse_time(cohdi.annotation(raw, cohdi.RELEASE))),
              *((step.step, parse_time(step.at)) for step in (evidence.steps if evidence else ()))]
     return [{"step": name, "at": at} for name, at in noted if at]
@@ -177,7 +177,7 @@ def _events(raw: Json) -> list[Json]:
     """Return the steps of a device, and its problem."""
     name, found, steps = raw["metadata"]["name"], adapters.read_evidence(raw), _steps(raw)
     if found and found.trouble and (since := parse_time(found.trouble.since)):
-        steps.append({"step": f"trouble: {found.trouble.message}", "at": since})
+        steps.append({"step": f"problem: {found.trouble.message}", "at": since})
     return [{"device": name, **step} for step in steps]
 
 
@@ -191,5 +191,5 @@ def _evidence(raw: Json) -> Json:
         link = found.link
         facts |= {"phase": found.phase, "PCI address": found.address, "NUMA node": found.numa_node,
                   "PCIe link": f"x{link.width} of x{link.max_width} lanes, {link.speed}" if link else "",
-                  "trouble": found.trouble.message if found.trouble else ""}
+                  "problem on the node": found.trouble.message if found.trouble else ""}
     return {name: str(value) for name, value in facts.items() if value not in (None, "")}

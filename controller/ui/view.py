@@ -325,5 +325,5 @@ def _safely(what: str, read: Callable[[], t.Any]) -> t.Any:
     try:
         return read()
     except Exception as problem:
-        log.warning("the page leaves out %s: %s", what, type(problem).__name__)
+        log.warning("cannot show %s on the page: %s", what, type(problem).__name__)
         return None

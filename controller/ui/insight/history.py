@@ -106,7 +106,7 @@ class History:
                 try:
                     self.sample()
                 except Exception as problem:
-                    log.warning("the history has no sample of now: %s", type(problem).__name__)
+                    log.warning("cannot take a sample for the history: %s", type(problem).__name__)
 
     def sample(self) -> None:
         """Take a sample."""
@@ -155,8 +155,8 @@ class History:
             found.append("This process has no sample yet.")
         elif since > span.since + SAMPLE_SECONDS:
             most, began = LENGTH * SAMPLE_SECONDS / HOUR, datetime.fromtimestamp(since, UTC)
-            found.append(f"This process remembers at most {most:.0f} h, and has samples since "
-                         f"{began:%Y-%m-%d %H:%M} UTC. For more, set prometheus_url.")
+            found.append(f"This process keeps samples of at most {most:.0f} h, and has samples since "
+                         f"{began:%Y-%m-%d %H:%M} UTC. For a longer history, set prometheus_url.")
         if self._ring.cut:
             found.append(CUT.format(self._ring.cut))
         return " ".join(found)

@@ -35,7 +35,7 @@ class Span:
     def read(cls, name: str, now: float) -> Span:
         """Return the span with this name that ends now. Raise BadQuery for another name."""
         if name not in SPANS:
-            raise BadQuery(f"span: {name[:64]!r} is not usable: must be one of {', '.join(SPANS)}")
+            raise BadQuery(f"span: {name[:64]!r} is not allowed. It must be one of {', '.join(SPANS)}")
         length, step = SPANS[name]
         return cls(name, now - length, now, step)
 

@@ -44,7 +44,7 @@ class UsageAnswers:
         """
         kind = query.get("format") or JSON
         if kind not in (JSON, CSV):
-            raise BadQuery(f"format: {kind[:64]!r} is not usable: must be {JSON} or {CSV}")
+            raise BadQuery(f"format: {kind[:64]!r} is not allowed. It must be {JSON} or {CSV}")
         try:
             found = of_period(self.known(), query.get("from") or "", query.get("to") or "", query.get("by") or "",
                               self.rates, scope.namespace)
@@ -53,5 +53,5 @@ class UsageAnswers:
         if kind == CSV:
             return CSV, as_csv(found["rows"])
         problem = self.problem()
-        told = problem if scope.namespace is None or not problem else "The sums cannot be stored now."
+        told = problem if scope.namespace is None or not problem else "The controllers cannot store the usage now."
         return JSON, {**found, "label": self.label, "problem": told}

@@ -99,7 +99,7 @@ class Audit:
             if _online(raw):
                 early = created < self._began
                 yield replace(entry, at=created if early else now, what=ATTACHED,
-                              why="before this process began" if early else "")
+                              why="before this process started" if early else "")
         elif _online(raw) and not _online(old):
             yield replace(entry, what=ATTACHED)
         if _error(raw) and (old is None or _error(raw) != _error(old)):
@@ -139,8 +139,9 @@ class Audit:
     def _says(self, number: int) -> str:
         began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self._began))
         if number >= self._most:
-            return f"The latest {self._most} entries."
-        return f"This process has watched since {began}. It knows only those earlier devices that still existed then."
+            return f"These are the latest {self._most} entries."
+        return (f"This process has watched since {began}. It knows no earlier devices except those that still existed "
+                "then.")
 
 
 def _shows(scope: Scope, entry: Entry) -> bool:

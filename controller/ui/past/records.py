@@ -38,8 +38,8 @@ OF_CLUSTER: t.Final = "default"
 NOT_FOR_ONE: t.Final = ("Events and log lines may name other tenants, so only users who may see everything get them. "
                         "kubectl describe shows the Events that you may read.")
 NOT_PERMITTED: t.Final = ("The account of the controllers may not list Events. Apply deploy/ui/rbac.yaml, "
-                          "or read them with kubectl describe.")
-BUSY: t.Final = "Others read Events now. This page asks again every 15 s."
+                          "or read the Events with kubectl describe.")
+BUSY: t.Final = "Other pages read Events now. This page tries again every 15 s."
 # Credentials that a message of another program may contain: of an address, and of a header.
 _SECRETS: t.Final = (re.compile(r"(?<=://)[^/\s@]+(?=@)"),
                      re.compile(r"(?i)(?<=bearer )\S+|(?<=basic )[A-Za-z0-9+/=]{8,}"),

@@ -38,7 +38,7 @@ export class Audit {
       this.reading = true;
       this.read().finally(() => { this.reading = false; });
     }
-    if (!this.told) return show("audit-body", "failed", () => [element("p", { class: "quiet", text: "What happened could not be read. This page asks again every 15 s." })]);
+    if (!this.told) return show("audit-body", "failed", () => [element("p", { class: "quiet", text: "The entries could not be read. This page tries again every 15 s." })]);
     const rows = this.rows(), first = rows.slice(0, MOST), known = (key) => this.model.rows.has(key);
     show("audit-body", JSON.stringify([first, rows.length, first.map((each) => [known(`node/${each.node}`), ...(each.claims ?? []).map((claim) => known(`claim/${claim}`))])]), () => {
       this.say(rows);
@@ -47,7 +47,7 @@ export class Audit {
       const line = (each) => element("tr", { class: each.what === "failed" || each.what === "refused" ? "bad" : null }, element("th", { scope: "row", text: moment(each.at).slice(0, -4) }), element("td", {}, element("span", { "aria-hidden": "true", text: `${SIGNS[each.what] ?? "·"} ` }), each.what),
         element("td", {}, ...(each.claims ?? []).map((claim) => name(claim, known(`claim/${claim}`) ? () => this.open(`claim/${claim}`) : null))), element("td", {}, each.device ? name(each.uuid || each.device, this.present(each) ? () => this.open(`device/${each.device}`) : null) : ""),
         element("td", { text: each.model ?? "" }), element("td", {}, each.node ? name(each.node, known(`node/${each.node}`) ? () => this.open(`node/${each.node}`) : null) : ""), element("td", { text: each.why ?? "" }));
-      const more = rows.length > first.length || this.told.more ? element("p", { class: "more", text: `the newest ${count(first.length)}; the files have all` }) : "";
+      const more = rows.length > first.length || this.told.more ? element("p", { class: "more", text: `These are the newest ${count(first.length)}. The files have all entries.` }) : "";
       return [element("table", { class: "prose" }, element("thead", {}, head), element("tbody", {}, ...first.map(line))), more];
     });
   }

@@ -37,7 +37,7 @@ async function copied(button, text) {
     done = byHand(text);
   }
   button.replaceChildren(done ? "✓" : "✕");
-  said.textContent = done ? `copied ${text}` : "The browser does not let this page copy.";
+  said.textContent = done ? `copied ${text}` : "The browser does not allow this page to copy.";
   setTimeout(() => button.replaceChildren(icon()), SHOWN);
 }
 

@@ -56,7 +56,7 @@ function sums(told, { model, fabric }) {
 function parts(told, found) {
   const states = ORDER.filter((state) => found.has(state)), times = [...new Set(states.flatMap((state) => [...found.get(state).keys()]))].sort((a, b) => a - b);
   const source = element("p", { class: "quiet", text: [told.source === "memory" ? "From the memory of this process." : "From Prometheus.", told.bounded].filter(Boolean).join(" ") });
-  if (times.length < 2) return [source, element("p", { class: "quiet", text: "There are too few points for a picture yet." })];
+  if (times.length < 2) return [source, element("p", { class: "quiet", text: "There is too little data for a chart yet." })];
   const scale = { from: told.since, to: Math.max(told.until, told.since + 1), step: told.step_s };
   const waiting = [...(found.get("waiting") ?? new Map())].sort(([a], [b]) => a - b);
   const graphs = [stack(states, found, times, scale), lines("Waiting claims", scale, [["waiting", waiting]], count), bars(told, scale),
@@ -127,7 +127,7 @@ function bars({ attaches, failures }, scale) {
   const y = height(LOW, most), wide = Math.max(1.5, (WIDTH - LEFT) * scale.step / (scale.to - scale.from) - 1);
   const of = (points, kind) => points.filter(([, number]) => number).map(([at, number]) => drawn("rect", { class: kind, x: Math.min(x(at, scale), WIDTH - wide), y: y(number), width: wide, height: LOW - y(number) }));
   const sum = (points) => points.reduce((all, [, number]) => all + number, 0);
-  return picture("Attaches, and in red those that failed", LOW, most, scale, count, `${count(sum(attaches))} attaches, ${count(sum(failures))} failed`, ...of(attaches, "engine"), ...of(failures, "failure"));
+  return picture("Attaches, with failed attaches in red", LOW, most, scale, count, `${count(sum(attaches))} attaches, ${count(sum(failures))} failed`, ...of(attaches, "engine"), ...of(failures, "failure"));
 }
 
 function ofGpu(gpu, scale) {

@@ -101,6 +101,6 @@ function sentence(model, rows) {
   return rows.map(([, row]) => {
     const words = Object.keys(WORDS).map((kind) => [kind, (row.links ?? []).filter((link) => link.kind === kind)]).filter(([, all]) => all.length)
       .map(([kind, all]) => (all.length > MOST_DRAWN ? told(all.length, ...WORDS[kind]) : `${WORDS[kind][all.length > 1 ? 1 : 0]} ${all.map((link) => model.end(row.fabric, link).name).join(", ")}`));
-    return `switch ${row.name} leads to ${words.join("; ") || "nothing that is told"}`;
+    return `switch ${row.name} leads to ${words.join(" and ") || "no reported link"}`;
   }).join(". ");
 }

@@ -27,7 +27,7 @@ const feed = new Feed({
     soon();
     const place = document.getElementById("connection");
     place.dataset.state = name;
-    place.textContent = { live: "live", lost: "connection lost, trying again", refused: "not let in" }[name];
+    place.textContent = { live: "live", lost: "connection lost, trying again", refused: "access refused" }[name];
   },
 }, login);
 const choice = new Choice(() => { filters.show(); story.follow(); readRarely(); soon(); });
@@ -88,8 +88,8 @@ function readSlowly() {
 
 function login(error) {
   const dialog = document.getElementById("login");
-  document.getElementById("login-title").textContent = error.status === 401 ? "A token is needed" : "This token is not let in";
-  document.getElementById("login-why").textContent = error.status === 401 ? "Make one with: kubectl create token NAME -n NAMESPACE" : "Its user may not see everything. Name a namespace in which it may list ResourceClaims, or give another token.";
+  document.getElementById("login-title").textContent = error.status === 401 ? "A token is required" : "This token is refused";
+  document.getElementById("login-why").textContent = error.status === 401 ? "Create a token with: kubectl create token NAME -n NAMESPACE" : "Its user may not see everything. Enter a namespace in which the user may list ResourceClaims, or another token.";
   document.getElementById("namespace").value ||= choice.namespace;
   dialog.showModal();
   return new Promise((done) => {

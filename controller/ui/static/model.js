@@ -183,8 +183,8 @@ export class Model {
   // [what, sentence, key or ""]: the process first, then devices, nodes, and claims that the fabric cannot serve.
   troubles() {
     const process = (this.process.troubles ?? []).map((text, number) => [this.process.concerns?.[number] ?? "controller", text, ""]);
-    if (this.old && !process.some(([, text]) => text.includes("CDI Manager"))) process.push(["inventory", `the CDI Manager was not read for more than ${clock(this.process.old_after)}. Machines and free devices may have changed.`, ""]);
-    if (this.connection === "lost") process.unshift(["page", "the connection to the controllers is lost, and what is shown may be old. Look whether their pod runs, and whether the port-forward to it does.", ""]);
+    if (this.old && !process.some(([, text]) => text.includes("CDI Manager"))) process.push(["inventory", `the controllers have not read the CDI Manager for more than ${clock(this.process.old_after)}. Machines and free devices may have changed.`, ""]);
+    if (this.connection === "lost") process.unshift(["page", "the connection to the controllers is lost, so this page may be out of date. Check that their pod and the port-forward to it run.", ""]);
     const fabrics = [...this.fabrics.values()].flatMap((row) => (row.problems ?? []).map((text) => [`fabric ${row.fabric ?? 0}`, text, ""]));
     for (const [key, row] of this.switches) if (row.trouble) fabrics.push([`fabric ${row.fabric ?? 0}`, `switch ${row.name}: ${row.trouble}`, key]);
     const others = [...this.bad.values()].flat();

@@ -20,14 +20,14 @@ export function show(id, key, make) {
 
 export function troubles(model, open) {
   const all = model.troubles(), first = all.slice(0, MOST_TROUBLES), docs = model.process.docs;
-  const none = model.rows.size === 0 ? "Nothing is known yet." : model.nodes.size === 0 ? "Nothing is wrong, and no node is known yet." : "";
+  const none = model.rows.size === 0 ? "The page has no data yet." : model.nodes.size === 0 ? "Nothing is wrong. No node is known yet." : "";
   show("troubles-list", JSON.stringify([first, all.length, docs, none]), () => {
     document.getElementById("troubles").classList.toggle("bad", all.length > 0);
     if (all.length === 0) return [element("p", { class: none ? "quiet" : "ok", text: none || "✓ Nothing is wrong." })];
     const list = element("ul", {}, ...first.map(([what, text, key]) => element("li", {},
       key ? element("button", { type: "button", data: { key }, onclick: () => open(key), text: what }) : element("strong", { text: what }), element("span", { text }),
       link(docs, remedy(what, text), "what to do", `what to do about ${what}`), key ? null : copyButton(againstTrouble(what), `a command that helps with ${what}`))));
-    const more = all.length > first.length ? element("p", { class: "more", text: `and ${count(all.length - first.length)} more; the search finds them by name` }) : null;
+    const more = all.length > first.length ? element("p", { class: "more", text: `and ${count(all.length - first.length)} more. The search finds them by name.` }) : null;
     return more ? [list, more] : [list];
   });
 }
@@ -37,7 +37,7 @@ export function legend(model, chosen, choose) {
   show("legend", JSON.stringify([found, [...chosen]]), () => ORDER.filter((state) => state === "free" || found[state] || chosen.has(state)).map((state) => {
     const [glyph, word] = STATES[state];
     const parts = [element("span", { class: `cell ${state}`, "aria-hidden": "true", text: glyph }), `${word} ${count(found[state] ?? 0)}`];
-    if (state === "free") return element("button", { type: "button", disabled: true, title: "Free devices are counted by the CDI Manager, and are on no node" }, ...parts);
+    if (state === "free") return element("button", { type: "button", disabled: true, title: "The CDI Manager counts the free devices, which are on no node" }, ...parts);
     return element("button", { type: "button", "aria-pressed": String(chosen.has(state)), data: { key: state }, onclick: () => choose(state) }, ...parts);
   }));
 }
@@ -65,8 +65,8 @@ function next(says, docs, place, text) {
 export function empty(model) {
   const docs = model.process.docs, rows = [...model.nodes.values()];
   const none = model.rows.size > 0 && rows.length === 0, apart = rows.length > 0 && !rows.some((row) => row.fabric !== undefined);
-  show("nodes-empty", JSON.stringify([none, apart, docs]), () => none ? [next("No node is known yet. A node comes when it joins the cluster.", docs, "guides/connect-a-manager.md", "Connect a CDI Manager")]
-    : apart ? [next("No node has a machine of the fabric yet. Let each node join with spec.providerID fsas-cdi://MACHINE.", docs, "guides/alerts.md#the-pod-stays-pending", "What providerID does")] : []);
+  show("nodes-empty", JSON.stringify([none, apart, docs]), () => none ? [next("No node is known yet. A node appears here when it joins the cluster.", docs, "guides/connect-a-manager.md", "Connect a CDI Manager")]
+    : apart ? [next("No node has a machine of the fabric yet. Let each node join the cluster with spec.providerID fsas-cdi://MACHINE.", docs, "guides/alerts.md#the-pod-stays-pending", "What providerID does")] : []);
 }
 
 // Orders of claims other than by time.
@@ -91,7 +91,7 @@ export function claims(model, choice, open, clear) {
   document.getElementById("queue-title").textContent = `Waiting claims (${of(waiting, waitingInAll)})`;
   document.getElementById("served-title").textContent = `Claims with devices (${of(served, servedInAll)})`;
   const unmatched = (all) => [element("p", { class: "quiet" }, `0 of ${count(all)} match the search and the filters. `, element("button", { type: "button", data: { key: "clear" }, onclick: clear, text: "Clear them" }))];
-  const nobody = () => [model.claims.size ? element("p", { class: "quiet", text: "No claim has devices." }) : next("No claim has devices.", model.process.docs, "quickstart.md", "Ask for a device")];
+  const nobody = () => [model.claims.size ? element("p", { class: "quiet", text: "No claim has devices." }) : next("No claim has devices.", model.process.docs, "quickstart.md", "Request a device")];
   list("queue-body", waiting, open, choice.narrow && waitingInAll ? [`0 of ${waitingInAll}`, () => unmatched(waitingInAll)] : ["", () => [element("p", { class: "quiet", text: "No claim waits." })]], (row) => [ticking("since", row.since || row.created), whyWaits(model, row)]);
   list("served-body", served, open, choice.narrow && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, nobody], (row) => [element("span", {}, ticking("since", row.created)),
     [model.given(row) || row.wants, [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")].filter(Boolean).join(", ")]);
@@ -101,8 +101,8 @@ function whyWaits(model, row) {
   if (row.refused) return `cannot be served: ${row.refused}`;
   if (row.waits_for) return `waits for ${row.waits_for}`;
   if (row.position) return `waits for devices, position ${row.position} of ${row.of}`;
-  if (row.state === "preparing") return "its devices are on their way";
-  return model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads";
+  if (row.state === "preparing") return "its devices are being attached or prepared";
+  return model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "only the process that leads knows what it waits for";
 }
 
 // none: what tells one empty list from another, and what makes the list.
@@ -116,12 +116,12 @@ function list(id, claims_, open, [empty_, none], tell) {
         element("span", { class: "top" }, element("b", { text: `${row.namespace}/${row.name}` }), element("span", {}, right)),
         element("span", { class: "says", text: says })));
     }));
-    return claims_.length > first.length ? [made, element("p", { class: "more", text: `and ${count(claims_.length - first.length)} more; the search finds them` })] : [made];
+    return claims_.length > first.length ? [made, element("p", { class: "more", text: `and ${count(claims_.length - first.length)} more. The search finds them.` })] : [made];
   });
 }
 
 export function waitsFailed() {
-  show("waits-body", "failed", () => [element("p", { class: "quiet", text: "The waits could not be read. This page asks again every 15 s." })]);
+  show("waits-body", "failed", () => [element("p", { class: "quiet", text: "The waits could not be read. This page tries again every 15 s." })]);
 }
 
 export function waits({ bounds, words, waits: rows }) {
@@ -156,8 +156,8 @@ export function age(model) {
 export function process(model) {
   const row = model.process, place = document.getElementById("process");
   const leaders = (row.leader ?? []).map((name) => name.split("/")[0]).join(", ");
-  const leads = row.leads ? `${leaders || "this process"} leads` : leaders ? `${leaders} leads, this process is on standby` : "nobody is known to lead";
-  const text = row.version ? [`${leads}`, `handover ${row.handover}`, row.manager && `manager ${row.manager}`, `version ${row.version}`].filter(Boolean).join(" · ") : "";
+  const leads = row.leads ? `${leaders || "this process"} leads` : leaders ? `${leaders} leads, this process is on standby` : "no process is known to lead";
+  const text = row.version ? [`${leads}`, `handover ${row.handover}`, row.manager && `CDI Manager ${row.manager}`, `version ${row.version}`].filter(Boolean).join(" · ") : "";
   const docs = row.docs ?? "";
   show("docs", docs, () => pages(docs));
   if (place.textContent !== text) { place.textContent = text; place.title = (row.leader ?? []).join("\n"); }

@@ -16,7 +16,7 @@ export function records({ note, events, log }) {
   if (events?.length) made.push(list(events.map((each) => ({ at: each.at, warning: each.type === "Warning", title: `${each.kind} ${each.reason}${each.count > 1 ? ` × ${each.count}` : ""}`, text: `${each.message}${each.from ? ` (${each.from})` : ""}` }))));
   if (log) {
     made.push(element("h3", { text: "Last log lines of this process" }));
-    made.push(log.length ? list(log.map((each) => ({ at: each.at, warning: each.type === "Warning", title: each.reason, text: each.message }))) : element("p", { class: "quiet", text: "This process has logged nothing about it. The process that leads has more." }));
+    made.push(log.length ? list(log.map((each) => ({ at: each.at, warning: each.type === "Warning", title: each.reason, text: each.message }))) : element("p", { class: "quiet", text: "This process has logged nothing about it. The log of the process that leads may have more." }));
   }
   return made;
 }

@@ -67,7 +67,7 @@ export class Story {
     if (text === this.text) return;
     this.text = text;
     const held = this.body.contains(document.activeElement) ? document.activeElement.textContent : null;
-    this.body.replaceChildren(...(told || this.row(key) ? this.parts(key, told ?? {}) : [element("p", { text: "It is gone. What happened has the past of devices that are gone." })]));
+    this.body.replaceChildren(...(told || this.row(key) ? this.parts(key, told ?? {}) : [element("p", { text: "It no longer exists. The table What happened lists devices that no longer exist." })]));
     if (held) [...this.body.querySelectorAll("button")].find((each) => each.textContent === held)?.focus({ preventScroll: true });
   }
 
@@ -146,7 +146,7 @@ function claimFacts(row, named) {
 
 function deviceFacts(row, named, told) {
   const word = row.state ? STATES[row.state]?.[1] ?? row.state : "", { "last claim": last, ...facts } = told.evidence ?? {};
-  return [["State", word], ["Problem", row.trouble], ["Warning", row.warning], ["Hold", row.until ? ticking("until", row.until) : ""], ["Claim", named.claim(row.claim)], ["Last claim", row.claim ? "" : named.claim(last)], ["Pods", named.pods(row.pods)], ["Model", row.model], ["Node", named.node(row.node)], ["Box", named.box(row.box)], ["UUID", named.plain(row.serial)], ["CDI Manager's name", named.plain(row.uid)],
+  return [["State", word], ["Problem", row.trouble], ["Warning", row.warning], ["Hold", row.until ? ticking("until", row.until) : ""], ["Claim", named.claim(row.claim)], ["Last claim", row.claim ? "" : named.claim(last)], ["Pods", named.pods(row.pods)], ["Model", row.model], ["Node", named.node(row.node)], ["Box", named.box(row.box)], ["UUID", named.plain(row.serial)], ["Name at the CDI Manager", named.plain(row.uid)],
     ...Object.entries(facts).map(([title, value]) => [capital(title), value])];
 }
 
@@ -160,7 +160,7 @@ function switchFacts(row) {
 }
 
 function nodeFacts(row, named) {
-  return [["Problem", row.problem], ["Ready", row.is_node ? (row.ready ? "yes" : "no") : "it is no node"], ["Cordoned", row.cordoned ? "yes" : ""], ["Fabric", row.fabric === undefined ? "none" : String(row.fabric)], ["Name", row.is_node ? named.plain(row.name) : ""], ["Machine", named.plain(row.machine)], ["Power", row.power]];
+  return [["Problem", row.problem], ["Ready", row.is_node ? (row.ready ? "yes" : "no") : "not a node"], ["Cordoned", row.cordoned ? "yes" : ""], ["Fabric", row.fabric === undefined ? "none" : String(row.fabric)], ["Name", row.is_node ? named.plain(row.name) : ""], ["Machine", named.plain(row.machine)], ["Power", row.power]];
 }
 
 function devices(rows, open) {
@@ -183,7 +183,7 @@ function events(rows, to) {
 // One line a step; who it waited for is said by color, by words, and by the step itself.
 export function timeline(told, row) {
   const spans = told.spans ?? [], marks = (told.steps ?? []).filter((each) => each.at >= told.began);
-  if (!spans.length) return element("p", { class: "quiet", text: "No step is over yet." });
+  if (!spans.length) return element("p", { class: "quiet", text: "No step has ended yet." });
   const whole = Math.max(told.ended, ...marks.map((each) => each.at)) - told.began || 0.001;
   const place = (at) => LABEL + (WIDTH - LABEL - VALUE) * (at - told.began) / whole;
   const height = LINE * (spans.length + (marks.length ? 1 : 0)) + 26;
@@ -198,9 +198,9 @@ export function timeline(told, row) {
   }
   lines.push(drawn("line", { x1: LABEL, x2: WIDTH - VALUE, y1: height - 20, y2: height - 20, class: "axis" }), drawn("text", { x: LABEL, y: height - 6, class: "soft" }, "0 s"), drawn("text", { x: WIDTH - VALUE, y: height - 6, class: "soft", "text-anchor": "end" }, seconds(whole)));
   const text = spans.map((span) => `${span.words} ${seconds(span.ended - span.began)}`).join(", ");
-  const made = drawn("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: "100%", role: "img", "aria-label": `${text}; ${seconds(whole)} in all` }, ...lines);
+  const made = drawn("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: "100%", role: "img", "aria-label": `${text}, ${seconds(whole)} in total` }, ...lines);
   const who = [...new Map(spans.map((span) => [span.share, span.who]))].map(([share, name]) => element("span", {}, element("i", { class: share }), name));
-  const goes = row.state === "waiting" || row.state === "preparing" ? element("p", { class: "quiet", text: "It goes on." }) : null;
+  const goes = row.state === "waiting" || row.state === "preparing" ? element("p", { class: "quiet", text: "The timeline continues." }) : null;
   const done = marks.length ? element("p", { class: "quiet", text: `Steps on the node: ${[...new Set(marks.map((each) => each.step))].join(", ")}` }) : null;
   return element("div", {}, made, element("p", { class: "keys" }, "Waits for: ", ...who), done, goes);
 }

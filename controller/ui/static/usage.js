@@ -54,7 +54,7 @@ const hours = (value) => (value ? value.toFixed(2) : "0");
 
 function parts(told, choice) {
   const day = (at) => new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ");
-  const says = [`${day(told.from)} to ${day(Math.min(told.to, told.until))} UTC.`, told.since > told.from ? `Accounting began at ${day(told.since)} UTC.` : "", told.uncertain_hours ? `The ends of ${hours(told.uncertain_hours)} h are estimated, because no process ran.` : "", told.problem].filter(Boolean).join(" ");
+  const says = [`${day(told.from)} to ${day(Math.min(told.to, told.until))} UTC.`, told.since > told.from ? `Accounting began at ${day(told.since)} UTC.` : "", told.uncertain_hours ? `For ${hours(told.uncertain_hours)} h, the ends are estimated, because no controller ran.` : "", told.problem].filter(Boolean).join(" ");
   const by = told.by.filter((name) => name !== "label" || told.label), rows = told.rows.filter((row) => (!choice.namespace || !row.namespace || row.namespace === choice.namespace) && (!choice.model || !row.model || row.model === choice.model));
   if (!rows.length) return [element("p", { class: "quiet", text: `${says} No device was attached.` })];
   const costs = rows.some((row) => row.cost !== null && row.currency), title = { namespace: "Namespace", model: "Model", label: told.label };
@@ -64,6 +64,6 @@ function parts(told, choice) {
   const name = (row, field) => row[field] || (field === "namespace" ? "idle, no claim" : "none");
   const body = rows.slice(0, MOST).map((row) => element("tr", {}, ...by.map((field, number) => element(number ? "td" : "th", { ...(number ? {} : { scope: "row" }), class: "word", text: name(row, field) })), ...figures(row)));
   const sums = told.totals.map((row) => element("tr", { class: "total" }, element("th", { scope: "row", colspan: by.length, text: `All of ${row.model}` }), ...figures(row)));
-  const more = rows.length > MOST ? element("p", { class: "more", text: `and ${rows.length - MOST} more; the files have all` }) : "";
+  const more = rows.length > MOST ? element("p", { class: "more", text: `and ${rows.length - MOST} more. The files have all rows.` }) : "";
   return [element("p", { class: "quiet", text: says }), element("table", {}, element("thead", {}, head), element("tbody", {}, ...body), element("tfoot", {}, ...sums)), more];
 }

@@ -51,7 +51,7 @@ export class WhatIf {
     this.asking?.abort();
     const asking = this.asking = new AbortController();
     this.stop.disabled = false;
-    this.result.replaceChildren(element("p", { class: "quiet", text: "The planners are asked …" }));
+    this.result.replaceChildren(element("p", { class: "quiet", text: "The controller calculates …" }));
     let shown;
     try {
       shown = parts(await this.feed.json("what-if", this.query(), { signal: asking.signal }));
@@ -71,9 +71,9 @@ function parts(told) {
   if (told.claims.length) made.push(element("h3", { text: "Claims that differ or wait" }), table(["Claim", "Today", "With the change", "Why"], told.claims, "prose"));
   if (told.figures) {
     made.push(element("h3", { text: `${told.hours} h in simulated time, ${told.seeds} seeds: median (lowest to highest)` }), table(["", "Today", "With the change"], told.figures));
-    if (told.longest.length) made.push(element("h3", { text: "Who waits longest, with the change" }), table(["Pod", "Waited", "Runs at the end"], told.longest.map(([pod, waited, runs]) => [pod, seconds(waited), runs ? "yes" : "no"])));
+    if (told.longest.length) made.push(element("h3", { text: "Longest waits, with the change" }), table(["Pod", "Waited", "Runs at the end"], told.longest.map(([pod, waited, runs]) => [pod, seconds(waited), runs ? "yes" : "no"])));
     if (told.namespaces.length) made.push(element("h3", { text: "By namespace, with the change" }), table(["Namespace", "95% of its pods wait up to", "Waiting at the end"], told.namespaces.map(([name, p95, waiting]) => [name, seconds(p95), waiting])));
-    made.push(element("p", { class: "quiet", text: `Steps took: ${Object.entries(told.durations).map(([step, from]) => `${step} ${from}`).join("; ")}` }));
+    made.push(element("p", { class: "quiet", text: `Durations of steps: ${Object.entries(told.durations).map(([step, from]) => `${step} ${from}`).join(", ")}` }));
   }
   return made;
 }

@@ -38,10 +38,11 @@ SECONDS, SEND_SECONDS, MOST_ANSWER = 120, 5.0, 1_000_000
 # itself.
 MOST_MEMORY, LEAST_MEMORY, LEFT = 1 << 30, 96 << 20, 64 << 20
 CGROUP = Path("/sys/fs/cgroup")
-BUSY = "Another question is being answered; ask again when that is done."
-LATE = f"It took longer than {SECONDS} s; ask about fewer hours or pods, or the module fabric_whatif."
-NO_MEMORY = "The controller has too little memory left for a question; ask the module fabric_whatif."
-BROKEN = "The question ended without an answer; the controller's memory or time may be too short for it."
+BUSY = "The controller answers another question now. Ask again when it has ended."
+LATE = f"The answer took longer than {SECONDS} s. Ask about fewer hours or pods, or use the module fabric_whatif."
+NO_MEMORY = "The controller has too little free memory for a question. Use the module fabric_whatif."
+BROKEN = "The question ended without an answer. The controller may have too little memory or time for it. Use the " \
+         "module fabric_whatif."
 
 
 class WhatIf:

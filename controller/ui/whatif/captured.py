@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import keepers
 
 Json = dict[str, t.Any]
-NOT_SEEN: t.Final = "There is nothing to replay: this process has not looked at the fabric yet. Ask the one that leads."
+NOT_SEEN: t.Final = "There is nothing to replay: this process has not read the fabric yet. Ask the process that leads."
 
 
 PROGRAM: t.Final = (sys.executable, "-m", "ansible_collections.composable.infra.controller.ui.whatif.program")

@@ -38,9 +38,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 
 Json = dict[str, t.Any]
 NO_NODES = "There is nothing to replay: no node has a machine that the CDI Manager shows."
-NOBODY = "There is nothing to replay: no claim is there, and nobody is said to come. Give pods per hour."
-TOO_LARGE = "The cluster is too large for the memory that the controller may give to a question; capture it with the " \
-            "module fabric_capture and ask the module fabric_whatif."
+NOBODY = "There is nothing to replay: the cluster has no claim, and no new pods are set. Set the new pods per hour."
+TOO_LARGE = "The cluster is too large for the memory that the controller may use for a question. Capture it with the " \
+            "module fabric_capture, and use the module fabric_whatif."
 NICE = 5
 
 

@@ -54,10 +54,11 @@ def read_question(query: Mapping[str, str]) -> Question:
     """Read a question from the parameters of an address. Raises BadQuestion."""
     for name, value in query.items():
         if name not in FIELDS:
-            raise BadQuestion(f"{name[:64]}: {value[:64]!r} is not usable: a question has {', '.join(FIELDS)}")
+            raise BadQuestion(f"{name[:64]}: {value[:64]!r} is not allowed. The fields of a question are "
+                              f"{', '.join(FIELDS)}")
     model = query.get("model") or None
     if model and len(model) > LONGEST_NAME:
-        raise BadQuestion(f"model: {model[:64]!r} is not usable: has {LONGEST_NAME} characters at most")
+        raise BadQuestion(f"model: {model[:64]!r} is not allowed. It may have at most {LONGEST_NAME} characters")
     numbers = {name: _number(query, name) for name in BOUNDS}
     return Question((_change(query.get("change") or "", model, numbers),), _simulate(model, numbers))
 
@@ -69,7 +70,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
         return None
     value = int(text) if len(text) <= 9 and text.isascii() and text.isdecimal() else -1
     if not least <= value <= most:
-        raise BadQuestion(f"{name}: {text[:64]!r} is not usable: must be a whole number from {least} to {most}")
+        raise BadQuestion(f"{name}: {text[:64]!r} is not allowed. It must be a whole number from {least} to {most}")
     return value
 
 
@@ -81,12 +82,12 @@ def _change(kind: str, model: str | None, numbers: Mapping[str, int | None]) -> 
                 "count": _needed(numbers, "count")}
     if kind == HOLD:
         return {"change": "settings", "settings": {"device_no_removal_duration": _needed(numbers, "seconds")}}
-    raise BadQuestion(f"change: {kind[:64]!r} is not usable: must be one of {', '.join(KINDS)}")
+    raise BadQuestion(f"change: {kind[:64]!r} is not allowed. It must be one of {', '.join(KINDS)}")
 
 
 def _needed(numbers: Mapping[str, int | None], name: str) -> int:
     if (value := numbers[name]) is None:
-        raise BadQuestion(f"{name}: must be given for this change")
+        raise BadQuestion(f"{name} is required for this change")
     return value
 
 
@@ -95,8 +96,8 @@ def _simulate(model: str | None, numbers: Mapping[str, int | None]) -> Json | No
     if not per_hour:
         return None
     if per_hour * hours > MOST_PODS:
-        raise BadQuestion(f"per_hour: {per_hour} is not usable: a replay of {hours} h has {MOST_PODS} pods at most, "
-                          "on this page; the module fabric_whatif takes more")
+        raise BadQuestion(f"per_hour: {per_hour} is not allowed. On this page, a replay of {hours} h may have at most "
+                          f"{MOST_PODS} pods. The module fabric_whatif allows more")
     load = {"model": model, "devices_each": numbers["devices_each"] or 1, "per_hour": per_hour,
             "lifetime": numbers["lifetime"] or 600}
     return {"hours": float(hours), "seeds": SEEDS, "load": [load]}

@@ -68,7 +68,7 @@ def test_no_line_leads_over_a_gap(browser: Browser, shown: Shown) -> None:
 def test_a_span_that_is_not_covered_says_so(browser: Browser, shown: Shown) -> None:
     an_hour(shown)
     browser.one('#history-spans [data-span="7d"]').click()
-    browser.until(lambda: "remembers at most 24 h" in browser.text("#history-body"))
+    browser.until(lambda: "keeps samples of at most 24 h" in browser.text("#history-body"))
 
 
 def used(shown: Shown) -> None:

@@ -218,7 +218,7 @@ def test_story_of_a_claim_has_its_timeline_as_a_picture(browser: Browser, shown:
     browser.until(lambda: browser.one("#served-body button")).click()
     picture = browser.until(lambda: browser.one("#story svg[role=img]"))
     assert picture.get_attribute("aria-label") == (
-        "attached by the fabric 2.00 s, bound by the scheduler 500 ms; 2.50 s in all")
+        "attached by the fabric 2.00 s, bound by the scheduler 500 ms, 2.50 s in total")
     widths = [float(each.get_attribute("width") or 0) for each in browser.all("#story svg rect[class]")][:2]
     assert widths[0] == pytest.approx(4 * widths[1], rel=0.02)
     assert {"fabric", "scheduler"} <= {each.get_attribute("class") for each in browser.all("#story svg rect")}
@@ -289,7 +289,7 @@ def test_age_of_the_numbers_is_said_and_old_ones_are_grey(browser: Browser, show
     shown.said(read=time.time() - 34.0)
     browser.until(lambda: re.fullmatch(r"fabric read 3[4-9] s ago", browser.text("#age")))
     assert browser.one("#age").get_attribute("data-state") == "old"
-    browser.until(lambda: "not read for more than 10 s" in browser.text("#troubles"))
+    browser.until(lambda: "have not read the CDI Manager for more than 10 s" in browser.text("#troubles"))
     assert browser.one("header").size["height"] < 50, "the head is one line"
     browser.size(390, 900)
     said = browser.one("#troubles li span")
@@ -427,8 +427,8 @@ def test_switches_are_drawn_and_said_in_words(browser: Browser, shown: Shown) ->
         "Switch 1 2 machines box-0 Switch 2 1 of 5", "Switch 2 none box-1 Switch 1 none"]
     picture = browser.one("#links svg")
     assert picture.get_attribute("aria-label") == (
-        "switch Switch 1 leads to machines node-0, node-1; box box-0; switch Switch 2. "
-        "switch Switch 2 leads to box box-1; switch Switch 1")
+        "switch Switch 1 leads to machines node-0, node-1 and box box-0 and switch Switch 2. "
+        "switch Switch 2 leads to box box-1 and switch Switch 1")
     words = {each.text for each in browser.all("#links svg text")}
     assert words == {"Switch 1", "! Switch 2", "node-0", "node-1", "box-0, 1 of 2 ports down", "box-1"}
     assert len(browser.all("#links svg .cable")) == 5

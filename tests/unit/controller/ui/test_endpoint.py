@@ -202,7 +202,7 @@ def test_history_is_that_of_the_asked_span(server: HealthServer) -> None:
     assert (found["source"], found["span"], found["step_s"]) == ("memory", "7d", 3600.0)
     answer = get(server, "/ui/history?span=1y")
     assert (answer.status, answer.read()) == (
-        400, b"span: '1y' is not usable: must be one of 1h, 24h, 7d, 30d\n")
+        400, b"span: '1y' is not allowed. It must be one of 1h, 24h, 7d, 30d\n")
 
 
 def test_history_is_shown_to_a_tenant_for_its_namespace_only(server: HealthServer) -> None:
@@ -344,7 +344,7 @@ def test_who_sees_one_namespace_asks_nothing_about_the_cluster(server: HealthSer
     assert get(server, HOLD, **tenant).status == 403
     own = get(server, f"{HOLD}&namespace=mine", **tenant)
     assert own.status == 403
-    assert "only for who may see everything" in own.read().decode()
+    assert "only for users who may see everything" in own.read().decode()
     assert get(server, HOLD, **{**tenant, TOKEN_HEADER: "admin"}).status == 200
 
 

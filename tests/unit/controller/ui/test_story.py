@@ -33,15 +33,15 @@ def attached(name: str, ago: float, *steps: str, trouble: str = "") -> objects.J
 def test_a_node_tells_what_happened_there_the_latest_first(looked: Looked) -> None:
     looked.put(attached("gpu-a", 100, "OnBus", "PluginRestarted"), attached("gpu-b", 50, "OnBus"))
     assert events(looked) == [
-        ("gpu-b", "OnBus"), ("gpu-b", "attach asked for"), ("gpu-b", "created"),
-        ("gpu-a", "PluginRestarted"), ("gpu-a", "OnBus"), ("gpu-a", "attach asked for"), ("gpu-a", "created")]
+        ("gpu-b", "OnBus"), ("gpu-b", "attach requested"), ("gpu-b", "created"),
+        ("gpu-a", "PluginRestarted"), ("gpu-a", "OnBus"), ("gpu-a", "attach requested"), ("gpu-a", "created")]
 
 
 def test_a_trouble_comes_with_the_moment_it_was_met(looked: Looked) -> None:
     looked.put(attached("gpu-a", 100, "OnBus", trouble="it is gone from the bus"), attached("gpu-b", 50, "OnBus"))
     found = events(looked)
-    assert ("gpu-a", "trouble: it is gone from the bus") in found
-    assert found.index(("gpu-a", "trouble: it is gone from the bus")) == found.index(("gpu-a", "OnBus")) - 1
+    assert ("gpu-a", "problem: it is gone from the bus") in found
+    assert found.index(("gpu-a", "problem: it is gone from the bus")) == found.index(("gpu-a", "OnBus")) - 1
 
 
 def test_a_story_is_no_longer_than_people_read(looked: Looked) -> None:

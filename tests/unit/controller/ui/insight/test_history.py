@@ -127,7 +127,7 @@ def test_process_without_a_sample_says_so(clocked: Clocked) -> None:
 
 
 def test_unknown_span_is_refused_with_what_is_allowed(clocked: Clocked) -> None:
-    with pytest.raises(BadQuery, match=r"span: '2h' is not usable: must be one of 1h, 24h, 7d, 30d"):
+    with pytest.raises(BadQuery, match=r"span: '2h' is not allowed. It must be one of 1h, 24h, 7d, 30d"):
         clocked.history.answer("2h", EVERYTHING)
 
 

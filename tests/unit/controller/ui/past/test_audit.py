@@ -87,7 +87,7 @@ def test_devices_that_were_there_are_no_news(told: Told) -> None:
     old = online(objects.resource("gpu-a", created=3600))
     told.see("ADDED", old)
     assert [(each["what"], each["why"]) for each in told.entries()] == [
-        ("requested", "for no claim"), ("attached", "before this process began")]
+        ("requested", "for no claim"), ("attached", "before this process started")]
     assert all(each["at"] < time.time() - 3000 for each in told.entries())
 
 
@@ -118,7 +118,7 @@ def test_only_the_latest_are_kept_whatever_their_order(looked: Looked) -> None:
     for number in (*range(20, 40), *range(20)):
         told.see("ADDED", {**objects.resource(f"gpu-{number}", created=1000 - number)})
     assert [each["device"] for each in told.entries()] == [f"gpu-{number}" for number in range(39, 29, -1)]
-    assert told.audit.read(EVERYTHING)["says"] == "The latest 10 entries."
+    assert told.audit.read(EVERYTHING)["says"] == "These are the latest 10 entries."
 
 
 def test_other_objects_are_no_entries(told: Told) -> None:

@@ -46,26 +46,29 @@ def _parser() -> argparse.ArgumentParser:
         epilog="A fabric is a YAML document. The head of emulator/pool/fabric_spec.py shows all of it.",
     )
     commands = parser.add_subparsers(required=True, metavar="up|check|status|fault|log|down")
-    up = commands.add_parser("up", help="start in the foreground, or in the background with --detach")
-    up.add_argument("--fabric", metavar="FILE", help="YAML file with the fabric (default: that of the last run)")
+    up = commands.add_parser("up", help="start the emulator in the foreground, or in the background with --detach")
+    up.add_argument("--fabric", metavar="FILE", help="YAML file with the fabric (default: the fabric of the last run)")
     up.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     up.add_argument("--port", type=int, default=0, help="port (default: the port of the last run, or a free port)")
-    up.add_argument("--plain-port", type=int, default=0, help="the same for managers that speak http (nec, sunfish)")
-    up.add_argument("--detach", action="store_true", help="leave it running in the background")
+    up.add_argument("--plain-port", type=int, default=0,
+                    help="port for managers that use http, which are nec and sunfish (default: as for --port)")
+    up.add_argument("--detach", action="store_true", help="run in the background")
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     up.add_argument("--parent-fd", type=int, help=argparse.SUPPRESS)
     up.set_defaults(work=_up)
-    check = commands.add_parser("check", help="check the fabric, and whether an emulator can run it. Start nothing")
-    check.add_argument("--fabric", metavar="FILE", help="as for up")
+    check = commands.add_parser("check", help="check the fabric, and whether an emulator can run it, without a start")
+    check.add_argument("--fabric", metavar="FILE",
+                       help="YAML file with the fabric (default: the fabric of the last run)")
     check.set_defaults(work=_check)
-    commands.add_parser("status", help="print its addresses and the free devices").set_defaults(work=_status)
+    commands.add_parser("status", help="print the emulator's addresses and its free devices").set_defaults(work=_status)
     fault_command.add_to(commands)
-    log = commands.add_parser("log", help="requests with times and effects")
-    log.add_argument("--since", type=int, default=0, metavar="N", help="only requests with a number above N")
+    log = commands.add_parser("log", help="print the requests with their times and effects")
+    log.add_argument("--since", type=int, default=0, metavar="N", help="print only requests with a number above N")
     log.set_defaults(work=_log)
-    commands.add_parser("down", help="stop it, and keep its state").set_defaults(work=_down)
+    commands.add_parser("down", help="stop the emulator and keep its state").set_defaults(work=_down)
     for command in commands.choices.values():
-        command.add_argument("--state-dir", metavar="DIR", default=DEFAULT_STATE_DIR, help="default: %(default)s")
+        command.add_argument("--state-dir", metavar="DIR", default=DEFAULT_STATE_DIR,
+                             help="folder of the emulator's state (default: %(default)s)")
     return parser
 
 

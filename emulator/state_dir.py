@@ -77,7 +77,7 @@ class StateDir:
     def fabric(self) -> FabricSpec:
         """Return the kept document. Raises SpecError."""
         if not self.file("fabric.json").exists():
-            raise SpecError("--fabric", f"it is required: {self.path} holds no fabric of an earlier run")
+            raise SpecError("--fabric", f"it is required, because {self.path} holds no fabric of an earlier run")
         return FabricSpec.load(self.file("fabric.json"))
 
     def announce(self, url: str, *, plain: bool = False) -> None:

@@ -157,9 +157,9 @@ def problem_of(name: str) -> str:
     if name in MANAGERS:
         return ""
     if found is None:
-        return f"{name!r} is not known; allowed are {', '.join(MANAGERS)}, or namespace.collection.name"
+        return f"{name!r} is not known. Allowed are {', '.join(MANAGERS)}, or namespace.collection.name"
     try:
         importlib.import_module(f"ansible_collections.{found[1]}.emulator.{found[2]}")
     except Exception as error:
-        return f"{name!r} has no emulator: emulator/{found[2]}.py of the collection {found[1]}: {error}"
+        return f"{name!r} has no emulator: cannot import emulator/{found[2]}.py of the collection {found[1]}: {error}"
     return "" if name in MANAGERS else f"{name!r} is not registered by emulator/{found[2]}.py of {found[1]}"

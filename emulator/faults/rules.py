@@ -167,7 +167,8 @@ def _numbers(fields: Fields) -> tuple[int, ...]:
     numbers = value if isinstance(value, list) else [] if value is None else [value]
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise SpecError(fields.at("nth"), f"it must be a whole number from 1 or a list of them, not {value!r}")
+            raise SpecError(fields.at("nth"), "it must be a whole number from 1, or a list of such numbers, not "
+                                              f"{value!r}")
     return tuple(numbers)
 
 

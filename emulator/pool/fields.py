@@ -30,7 +30,7 @@ class Fields:
             raise SpecError(where, f"it must be a mapping with {', '.join(allowed)}")
         for key in value:
             if key not in allowed:
-                raise SpecError(where, f"{key!r} is not known; allowed are {', '.join(allowed)}")
+                raise SpecError(where, f"{key!r} is not a known key. Allowed are {', '.join(allowed)}")
         self.where = where
         self._value = {key: entry for key, entry in value.items() if entry is not None}
 
@@ -50,7 +50,7 @@ class Fields:
         """Return a text that is not empty."""
         value = self._get(key, default)
         if not isinstance(value, str) or not value:
-            raise SpecError(self.at(key), f"it must be a text that is not empty, not {value!r}")
+            raise SpecError(self.at(key), f"it must be a text and not empty, but is {value!r}")
         return value
 
     def uuid(self, key: str, default: str) -> str:
@@ -79,7 +79,7 @@ class Fields:
         """Return one of the ``allowed`` texts."""
         value = self._get(key, default)
         if value not in allowed:
-            raise SpecError(self.at(key), f"{value!r}; allowed are {', '.join(allowed)}")
+            raise SpecError(self.at(key), f"{value!r} is not allowed. Allowed are {', '.join(filter(None, allowed))}")
         return str(value)
 
     def number(self, key: str, default: float, least: float = 0.0) -> float:

@@ -118,7 +118,8 @@ def _size(entry: Fields, kind: str, memory: str) -> int | None:
         return None
     found = re.fullmatch(r"(\d+)(Mi|Gi|Ti)", memory)
     if not found:
-        raise SpecError(entry.at("memory"), f"it must be a number with Mi, Gi or Ti, not {memory!r}; or give size")
+        raise SpecError(entry.at("memory"), f"it must be a number with Mi, Gi or Ti, not {memory!r}. You can also set "
+                                            "size")
     return int(found[1]) * _MIB[found[2]]
 
 
@@ -163,15 +164,15 @@ def _on(entry: Fields, fabric: int, uids: Mapping[tuple[str, int | None], str]) 
 def _of_entry(entry: Fields, fabric: int, models: Mapping[str, Model], slot: int) -> list[DeviceSpec]:
     model, health = entry.text("model"), entry.text("health", "OK")
     if model not in models:
-        raise SpecError(entry.at("model"), f"{model!r} is not among models: {', '.join(models) or 'none'}")
+        raise SpecError(entry.at("model"), f"{model!r} is not in models. Allowed are {', '.join(models) or 'none'}")
     if health not in HEALTHS:
-        raise SpecError(entry.at("health"), f"{health!r}; allowed are {', '.join(HEALTHS)}")
+        raise SpecError(entry.at("health"), f"{health!r} is not allowed. Allowed are {', '.join(HEALTHS)}")
     if sum(entry.has(key) for key in ("count", "serials", "serial")) > 1:
-        raise SpecError(entry.where, "give one of count, serials and serial")
+        raise SpecError(entry.where, "set only one of count, serials and serial")
     serials = entry.texts("serials", [])
     number = len(serials) if entry.has("serials") else entry.integer("count", 1)
     if number != 1 and any(entry.has(key) for key in ("uuid", "name", "slot")):
-        raise SpecError(entry.where, "uuid, name and slot are for a single device")
+        raise SpecError(entry.where, "uuid, name and slot are allowed for a single device only")
     first = entry.integer("slot", slot)
     return [
         _device(entry, models[model], DeviceSpec("", serial, model, fabric, "", first + n, health))
@@ -207,7 +208,7 @@ def machines_of(top: Fields, fabrics: list[int]) -> tuple[MachineSpec, ...]:
         name = entry.text("name")
         fabric = entry.integer("fabric") if entry.has("fabric") else None
         if fabric is not None and fabric not in fabrics:
-            raise SpecError(entry.at("fabric"), f"{fabric} is not the id of a fabric: {fabrics}")
+            raise SpecError(entry.at("fabric"), f"{fabric} is not the id of a fabric. Allowed are {fabrics}")
         tenant = entry.uuid("tenant", "") if entry.has("tenant") else None
         found.append(MachineSpec(entry.uuid("uuid", machine_uuid(name)), name, fabric, tenant))
     unique([machine.uid for machine in found], "machines", "uuid")

@@ -142,7 +142,7 @@ class DevicePool:
         if device is None or device.state == VANISHED or device.spec.fabric != fabric:
             raise UnknownDevice(f"fabric {fabric} has no device {device_uid}")
         if device.state != FREE:
-            raise DeviceTaken(f"device {device_uid} is {device.state}, machine {device.machine}", device.machine)
+            raise DeviceTaken(f"device {device_uid} is {device.state} on machine {device.machine}", device.machine)
         self._set(device, ATTACHING, machine_uid, self.attach_time)
         return self._finish(device)
 

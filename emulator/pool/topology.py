@@ -70,7 +70,7 @@ def topology_of(
     places = {box.id: box.fabric for box in boxes}
     for device in devices:
         if places.get(device.box) != device.fabric:
-            raise SpecError("devices", f"box {device.box!r} of device {device.name} is none of its fabric's boxes")
+            raise SpecError("devices", f"box {device.box!r} of device {device.name} is not a box of its fabric")
     links = _links(top, {*places, *(s.id for s in switches), *(m.name for m in machines)})
     return Topology(boxes, switches, links or _cabled(boxes, switches, machines))
 
@@ -103,7 +103,7 @@ def _switch(entry: Fields, fabrics: list[int]) -> Switch:
 def _fabric(entry: Fields, fabrics: list[int]) -> int:
     number = entry.integer("fabric")
     if number not in fabrics:
-        raise SpecError(entry.at("fabric"), f"{number} is not the id of a fabric: {fabrics}")
+        raise SpecError(entry.at("fabric"), f"{number} is not the id of a fabric. Allowed are {fabrics}")
     return number
 
 
@@ -112,7 +112,7 @@ def _links(top: Fields, ends: set[str]) -> tuple[Link, ...]:
     for entry in top.list_of("links", _LINK):
         for key in ("from", "to"):
             if entry.text(key) not in ends:
-                raise SpecError(entry.at(key), f"{entry.text(key)!r} is no machine, box or switch")
+                raise SpecError(entry.at(key), f"{entry.text(key)!r} is not a machine, a box or a switch")
         found.append(Link(entry.text("from"), entry.text("to"), entry.text("type", "PCIe"), entry.integer("lanes", 16)))
     return tuple(found)
 

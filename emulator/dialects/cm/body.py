@@ -43,7 +43,7 @@ def resize(body: t.Any) -> Resize:
 def _text(inner: dict[str, t.Any], key: str, where: str) -> str:
     value = inner[key]
     if not isinstance(value, str) or not value:
-        raise FsasError.malformed(f"{where}.{key}", "it must be a text that is not empty")
+        raise FsasError.malformed(f"{where}.{key}", "it must be a text and not empty")
     return value
 
 
@@ -59,7 +59,7 @@ def _devices(inner: dict[str, t.Any], where: str) -> tuple[str, ...]:
         return ()
     found = inner["devices"]
     if not isinstance(found, list) or not found or not all(isinstance(d, str) and d for d in found):
-        raise FsasError.malformed(f"{where}.devices", "it must be a list of texts that is not empty")
+        raise FsasError.malformed(f"{where}.devices", "it must be a list of texts and not empty")
     if len(set(found)) != len(found):
-        raise FsasError.malformed(f"{where}.devices", "a device appears twice")
+        raise FsasError.malformed(f"{where}.devices", "the list names a device twice")
     return tuple(found)

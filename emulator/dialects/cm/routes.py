@@ -60,7 +60,8 @@ class _Cm(Tenanted):
         settings = context.spec.settings.get("cm", {})
         self.reading = settings.get("device_count", READINGS[0])
         if self.reading not in READINGS:
-            raise SpecError("settings.cm.device_count", f"{self.reading!r}; allowed are {', '.join(READINGS)}")
+            raise SpecError("settings.cm.device_count", f"{self.reading!r} is not allowed. Allowed are "
+                                                        f"{', '.join(READINGS)}")
         self.limits: dict[str, list[int | None]] = settings.get("limits", {})
         # Devices that could not be added or removed, and why, by uid.
         self.lost: dict[str, tuple[str, str]] = {}
@@ -150,7 +151,8 @@ class _Cm(Tenanted):
         going = [listed[serial] for serial in wanted.devices]
         left = self._count(machine, model) - sum(self._counts(machine, d) for d in going)
         if wanted.count != left:
-            raise FsasError.malformed("device_count", f"without these devices it is {left}, not {wanted.count}")
+            raise FsasError.malformed("device_count", f"it must be {left}, the count without these devices, not "
+                                                      f"{wanted.count}")
         for device in going:
             if self.lost.pop(device.spec.uid, None) is None:
                 self.stuck.pop(device.spec.uid, None)

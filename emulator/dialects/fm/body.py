@@ -88,20 +88,20 @@ def _mapping(value: t.Any, where: str, keys: tuple[str, ...]) -> dict[str, t.Any
             raise FsasError.malformed(f"{where}.{key}", "it is required")
     for key in value:
         if key not in keys:
-            raise FsasError.malformed(f"{where}.{key}", "it is not known")
+            raise FsasError.malformed(f"{where}.{key}", "it is not a known field")
     return value
 
 
 def _only(value: t.Any, where: str) -> t.Any:
     if not isinstance(value, list) or len(value) != 1:
-        raise FsasError.malformed(where, "it must be a list of one")
+        raise FsasError.malformed(where, "it must be a list with one entry")
     return value[0]
 
 
 def _text(mapping: dict[str, t.Any], key: str, where: str) -> str:
     value = mapping[key]
     if not isinstance(value, str) or not value:
-        raise FsasError.malformed(f"{where}.{key}", "it must be a text that is not empty")
+        raise FsasError.malformed(f"{where}.{key}", "it must be a text and not empty")
     return value
 
 

@@ -60,7 +60,7 @@ def procedures(body: t.Any, generation: str) -> tuple[Procedure, ...]:
     """Parse the procedures of a request. Raises NecError."""
     found = body.get("procedures") if isinstance(body, dict) else None
     if not isinstance(found, list) or not found:
-        raise _invalid("procedures", "it must be a list that is not empty")
+        raise _invalid("procedures", "it must be a list and not empty")
     made = tuple(_procedure(entry, f"procedures[{n}]", KEYS[generation]) for n, entry in enumerate(found))
     numbers = [p.number for p in made]
     if len(set(numbers)) != len(numbers):
@@ -80,7 +80,7 @@ def _procedure(entry: t.Any, where: str, keys: tuple[str, str]) -> Procedure:
         raise _invalid(f"{where}.operation", "it must be connect or disconnect")
     for key in keys:
         if not isinstance(entry[key], str) or not entry[key]:
-            raise _invalid(f"{where}.{key}", "it must be a text that is not empty")
+            raise _invalid(f"{where}.{key}", "it must be a text and not empty")
     after = entry["dependencies"]
     if not isinstance(after, list) or not all(isinstance(n, int) for n in after):
         raise _invalid(f"{where}.dependencies", "it must be a list of whole numbers")

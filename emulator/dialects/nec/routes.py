@@ -86,7 +86,8 @@ class _Nec:
         settings = context.spec.settings.get("nec", {})
         self.generation = settings.get("generation", "adapters")
         if self.generation not in KEYS:
-            raise SpecError("settings.nec.generation", f"{self.generation!r}; allowed are {', '.join(KEYS)}")
+            raise SpecError("settings.nec.generation", f"{self.generation!r} is not allowed. Allowed are "
+                                                       f"{', '.join(KEYS)}")
         self.sequential = bool(settings.get("sequential", False))
         self.parts = Parts(self.pool, self.generation, uuids=bool(settings.get("uuids", False)))
         self.applies: dict[str, _Apply] = {}

@@ -84,7 +84,7 @@ class _Counts:
             return [PoolChange(machine.uid, d.spec.uid, False) for d in leaving]
         free = list(self.pool.free_devices(machine.fabric, model, "gpu"))
         if len(has) + len(free) < count:
-            text = f"{count} of {model} were asked for, {len(has) + len(free)} are there"
+            text = f"the request is for {count} of {model}, but only {len(has) + len(free)} are available"
             raise RedfishError(400, text, "ResourceExhaustion")
         return [PoolChange(machine.uid, d.spec.uid, True) for d in free[:count - len(has)]]
 
@@ -96,7 +96,7 @@ def _count_in(body: t.Any) -> tuple[str, str, int]:
     except (KeyError, TypeError, ValueError):
         raise RedfishError(400, "Name and one member of Processors.Members are required", "PropertyMissing") from None
     if member.get("ProcessorType") != "GPU" or not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise RedfishError(400, "a member has ProcessorType GPU and a count from 0", "PropertyValueError")
+        raise RedfishError(400, "a member must have ProcessorType GPU and a count from 0", "PropertyValueError")
     if not (isinstance(name, str) and isinstance(model, str)):
         raise RedfishError(400, "Name and Model must be texts", "PropertyValueTypeError")
     return name, model, count

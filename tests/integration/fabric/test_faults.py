@@ -226,22 +226,23 @@ def test_the_command_adds_shows_and_clears(tmp_path: Path, capsys: pytest.Captur
     rules = tmp_path / "rules.yml"
     rules.write_text(yaml.safe_dump({"rules": [{"kind": "vanish", "nth": 2}]}), encoding="utf-8")
     assert main(["fault", *where]) == 1
-    assert capsys.readouterr().err == f"error: no emulator runs in {StateDir(tmp_path / 'state').path}\n"
+    assert capsys.readouterr().err == (
+        f"error: no emulator runs in {StateDir(tmp_path / 'state').path}. Start an emulator with the command up\n")
     with Emulator.run(simple_spec(["node-0"], {MODEL: 1}), tmp_path / "state"):
         words = ["status", "status=429", "retry_after=1", "--purpose", "attach", "--seed", "5"]
         assert main(["fault", *words, *where]) == 0
         shown = capsys.readouterr().out.splitlines()
-        assert shown == ["seed 5", "status purpose=attach probability=1.0 status=429 retry_after=1 (met 0, struck 0)"]
+        assert shown == ["seed 5", "status purpose=attach probability=1.0 status=429 retry_after=1 (matched 0, applied 0)"]
         assert main(["fault", "doubled", "--nth", "2", "--nth", "4", *where]) == 0
-        doubled = "doubled nth=[2, 4] probability=1.0 (met 0, struck 0)"
+        doubled = "doubled nth=[2, 4] probability=1.0 (matched 0, applied 0)"
         assert capsys.readouterr().out.splitlines()[1:] == [shown[1], doubled]
         assert main(["fault", "--file", str(rules), *where]) == 0
-        assert capsys.readouterr().out.splitlines()[1:] == ["vanish nth=[2] probability=1.0 (met 0, struck 0)"]
+        assert capsys.readouterr().out.splitlines()[1:] == ["vanish nth=[2] probability=1.0 (matched 0, applied 0)"]
         assert main(["status", *where]) == 0
         assert "fault vanish nth=[2]" in capsys.readouterr().out
         assert main(["fault", "--profile", "busy", *where]) == 0
         assert capsys.readouterr().out.count("status=409") == 2
         assert main(["fault", "reset", "after", *where]) == 1
-        assert capsys.readouterr().err == "error: after: a parameter is written NAME=VALUE\n"
+        assert capsys.readouterr().err == "error: after: write a parameter as NAME=VALUE\n"
         assert main(["fault", "--clear", *where]) == 0
         assert len(capsys.readouterr().out.splitlines()) == 1

@@ -64,7 +64,7 @@ def _precondition(tree: Tree, path: str, given: t.Any, name: str, *, needed: boo
         return
     body = tree.get(path) or {}
     if given != body.get("@odata.etag"):
-        raise RedfishError(428, f"{name} is absent or not that of {path}")
+        raise RedfishError(428, f"{name} is missing, or is not the ETag of {path}")
 
 
 def compose_wants(docs: Documents, body: t.Any) -> list[PoolChange]:
@@ -74,10 +74,11 @@ def compose_wants(docs: Documents, body: t.Any) -> list[PoolChange]:
     """
     fields = _mapping(body, "body", ("RequestFormat", "RequestType", "Manifest"))
     if (fields.get("RequestFormat"), fields.get("RequestType")) != ("Manifest", "Apply"):
-        raise RedfishError(400, "only RequestFormat Manifest and RequestType Apply are known", "PropertyValueNotInList")
+        raise RedfishError(400, "only RequestFormat Manifest and RequestType Apply are supported",
+                           "PropertyValueNotInList")
     stanzas = _mapping(fields.get("Manifest"), "Manifest", None).get("Stanzas")
     if not isinstance(stanzas, list) or not stanzas:
-        raise RedfishError(400, "Manifest.Stanzas must be a list that is not empty", "PropertyValueTypeError")
+        raise RedfishError(400, "Manifest.Stanzas must be a list and not empty", "PropertyValueTypeError")
     return [want for stanza in stanzas for want in _stanza_wants(docs, stanza)]
 
 
@@ -86,13 +87,13 @@ def check_manifest(tree: Tree, body: Json) -> None:
     for request in (stanza["Request"] for stanza in body["Manifest"]["Stanzas"]):
         shown = tree.get(request["@odata.id"]) or {}
         if tree.docs.options.etags and request.get("@odata.etag", shown["@odata.etag"]) != shown["@odata.etag"]:
-            raise RedfishError(412, f"the ETag in the manifest is not that of {request['@odata.id']}")
+            raise RedfishError(412, f"the ETag in the manifest is not the ETag of {request['@odata.id']}")
 
 
 def _stanza_wants(docs: Documents, stanza: t.Any) -> list[PoolChange]:
     fields = _mapping(stanza, "Stanza", None)
     if fields.get("StanzaType") != "ComposeSystem":
-        raise RedfishError(400, "only StanzaType ComposeSystem is known", "PropertyValueNotInList")
+        raise RedfishError(400, "only StanzaType ComposeSystem is supported", "PropertyValueNotInList")
     request = _mapping(fields.get("Request"), "Request", None)
     machine = _last(request.get("@odata.id"))
     if machine not in docs.pool.machines:
@@ -107,7 +108,7 @@ def zone_wants(docs: Documents, number: int, machine: str, body: t.Any) -> list[
     links = _mapping(_mapping(body, "body", ("Links",)).get("Links"), "Links", ("Endpoints",))
     uids = [_endpoint(docs, number, link) for link in _list(links.get("Endpoints"), "Endpoints")]
     if machine not in uids:
-        raise RedfishError(400, "the zone's initiator cannot leave it", "PropertyValueError")
+        raise RedfishError(400, "the initiator of the zone cannot leave the zone", "PropertyValueError")
     return _difference(docs, machine, [uid for uid in uids if uid != machine])
 
 
@@ -123,7 +124,8 @@ def connection_wants(docs: Documents, number: int, body: t.Any) -> list[PoolChan
     )
     device = docs.device(uid)
     if machine not in docs.pool.machines or device is None:
-        raise RedfishError(400, "an initiator is a system's endpoint, a target a device's", "PropertyValueError")
+        raise RedfishError(400, "an initiator must be the endpoint of a system, and a target of a device",
+                           "PropertyValueError")
     _check_chunk(device, fields)
     return [PoolChange(machine, uid, True)]
 
@@ -132,11 +134,13 @@ def _check_chunk(device: PooledDevice, fields: Json) -> None:
     chunks = fields.get("MemoryChunkInfo")
     if device.spec.size is None:
         if chunks or fields.get("ConnectionType"):
-            raise RedfishError(400, "ConnectionType and MemoryChunkInfo are for memory", "PropertyValueConflict")
+            raise RedfishError(400, "ConnectionType and MemoryChunkInfo are allowed for memory only",
+                               "PropertyValueConflict")
         return
     links = [entry.get("MemoryChunk") for entry in _list(chunks, "MemoryChunkInfo")]
     if fields.get("ConnectionType") != "Memory" or links != [{"@odata.id": fabrics.chunk_path(device)}]:
-        raise RedfishError(400, "a connection of memory is of type Memory and names its chunk", "PropertyValueError")
+        raise RedfishError(400, "a connection of memory needs ConnectionType Memory and the memory's chunk",
+                           "PropertyValueError")
 
 
 def _difference(docs: Documents, machine: str, uids: list[str]) -> list[PoolChange]:
@@ -174,7 +178,7 @@ def _endpoint(docs: Documents, number: int, link: t.Any) -> str:
     path = link.get("@odata.id") if isinstance(link, dict) else None
     uid = _last(path)
     if path != fabric_path(number, f"/Endpoints/{uid}") or fabrics.endpoint(docs, number, uid) is None:
-        raise RedfishError(400, f"{path!r} is no endpoint of fabric {number}", "PropertyValueError")
+        raise RedfishError(400, f"{path!r} is not an endpoint of fabric {number}", "PropertyValueError")
     return uid
 
 
@@ -183,7 +187,7 @@ def _mapping(value: t.Any, where: str, keys: tuple[str, ...] | None) -> Json:
         raise RedfishError(400, f"{where} must be an object", "PropertyValueTypeError")
     for key in value if keys is not None else ():
         if key not in (keys or ()):
-            raise RedfishError(400, f"{where}.{key} is not known", "PropertyUnknown")
+            raise RedfishError(400, f"{where}.{key} is not a known property", "PropertyUnknown")
     return value
 
 
@@ -196,7 +200,7 @@ def _list(value: t.Any, where: str) -> list[t.Any]:
 def _only(value: t.Any, where: str) -> t.Any:
     found = _list(value, where)
     if len(found) != 1:
-        raise RedfishError(400, f"{where} must be a list of one", "PropertyValueError")
+        raise RedfishError(400, f"{where} must be a list with one entry", "PropertyValueError")
     return found[0]
 
 

@@ -68,10 +68,10 @@ class Options:
         named = fields.texts("dialects", dialects)
         for name in named:
             if name not in DIALECTS:
-                raise SpecError(fields.at("dialects"), f"{name!r}; allowed are {', '.join(DIALECTS)}")
+                raise SpecError(fields.at("dialects"), f"{name!r} is not allowed. Allowed are {', '.join(DIALECTS)}")
         if {ZONES, CONNECTIONS} <= set(named):
-            raise SpecError(fields.at("dialects"), "Zones and Connections exclude each other: in a fabric with "
-                                                   "connections a zone only says who may be connected")
+            raise SpecError(fields.at("dialects"), "Zones and Connections exclude each other. In a fabric with "
+                                                   "connections, a zone only limits the connections")
         return cls(
             dialects=frozenset(named), asynchronous=fields.flag("asynchronous"),
             keeps_tasks=fields.flag("keeps_tasks", True), etags=fields.flag("etags", True),

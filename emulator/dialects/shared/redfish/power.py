@@ -67,9 +67,9 @@ class Power:
         """Start the reset of an action's body. Raises RedfishError."""
         wanted, state = self._wanted(body), self.state(machine)
         if state in (POWERING_ON, POWERING_OFF) or self._courses.get(machine, self._first)[-1][0] > time.time():
-            raise RedfishError(409, f"the system is {state} and takes no other reset", "ResourceInUse")
+            raise RedfishError(409, f"the system is {state} and accepts no other reset now", "ResourceInUse")
         if (state == ON) is (wanted in _SWITCH_ON):
-            raise RedfishError(409, f"the system is {state} already: {wanted} is not possible", "ResourceInUse")
+            raise RedfishError(409, f"the system is already {state}, so {wanted} is not possible", "ResourceInUse")
         if wanted in _NEEDS_SYSTEM and self._options.ignores_shutdown:
             return
         now, seconds = time.time(), self._options.power_seconds

@@ -215,7 +215,7 @@ class Service:
         if given is None:
             raise RedfishError(428, "If-Match is required")
         if given != shown["@odata.etag"]:
-            raise RedfishError(412, "If-Match is not the ETag in force")
+            raise RedfishError(412, "If-Match is not the current ETag")
 
     async def _odata(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(service_document(self.docs.root()), headers={"OData-Version": "4.0"})
@@ -234,7 +234,7 @@ async def _metadata(request: web.Request) -> web.StreamResponse:
 
 
 async def _refuse(request: web.Request) -> web.StreamResponse:
-    raise RedfishError(405, f"{request.method} is not offered at {request.path}")
+    raise RedfishError(405, f"the method {request.method} is not supported at {request.path}")
 
 
 async def _json(request: web.Request) -> t.Any:

@@ -136,7 +136,7 @@ class Tasks:
             return
         done = [bool(device) and (device.machine == want.machine) is want.attach for want, device in found if device]
         if not all(done) or len(done) != len(found):
-            task.error = "the operation did not survive a restart"
+            task.error = "a restart of the manager ended the operation"
         self._end(task)
 
     def _end(self, task: Task) -> None:

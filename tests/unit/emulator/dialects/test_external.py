@@ -70,7 +70,7 @@ def test_what_cannot_be_used_is_named(write: Write, source: str, said: str) -> N
 
 
 def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(SpecError, match=r"'nobody.at_all.box' has no emulator: emulator/box.py of the collection"):
+    with pytest.raises(SpecError, match=r"'nobody.at_all.box' has no emulator: cannot import emulator/box.py "):
         FabricSpec.parse({"managers": ["nobody.at_all.box"]})
 
 

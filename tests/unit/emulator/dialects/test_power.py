@@ -80,14 +80,14 @@ def test_machine_that_is_switching_takes_no_other_reset(clock: list[float], firs
     found = made()
     found.reset(NODE, {"ResetType": first})
     clock[0] += 5.0
-    with pytest.raises(RedfishError, match="takes no other reset"):
+    with pytest.raises(RedfishError, match="accepts no other reset"):
         found.reset(NODE, {"ResetType": "ForceOff"})
 
 
 def test_off_is_not_switched_off_again(clock: list[float]) -> None:
     found = made()
     course(found, clock, "ForceOff")
-    with pytest.raises(RedfishError, match="the system is Off already: GracefulShutdown is not possible"):
+    with pytest.raises(RedfishError, match="the system is already Off, so GracefulShutdown is not possible"):
         found.reset(NODE, {"ResetType": "GracefulShutdown"})
 
 

@@ -55,17 +55,17 @@ def test_a_document_may_hold_faults() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"kind": "sleepy"}, r"faults.rules\[0\].kind: 'sleepy'; allowed are latency"),
+        ({"kind": "sleepy"}, r"faults.rules\[0\].kind: 'sleepy' is not allowed. Allowed are latency"),
         ({}, r"faults.rules\[0\].kind: None"),
-        ({"kind": "latency", "status": 500}, "'status' is not known; allowed are kind, manager"),
+        ({"kind": "latency", "status": 500}, "'status' is not a known key. Allowed are kind, manager"),
         ({"kind": "latency", "seconds": -1}, "seconds: it must be a number of at least 0"),
-        ({"kind": "latency", "distribution": "odd"}, "distribution: 'odd'; allowed are fixed, uniform"),
+        ({"kind": "latency", "distribution": "odd"}, "distribution: 'odd' is not allowed. Allowed are fixed, uniform"),
         ({"kind": "status", "status": 200}, "status: it must be from 400 to 599, not 200"),
         ({"kind": "truncated", "keep": 1}, "keep: it must be below 1"),
-        ({"kind": "health", "health": "ill"}, "health: 'ill'; allowed are OK"),
+        ({"kind": "health", "health": "ill"}, "health: 'ill' is not allowed. Allowed are OK"),
         ({"kind": "reset", "after": "yes"}, "after: it must be true or false"),
-        ({"kind": "reset", "manager": "xm"}, "manager: 'xm'; allowed are"),
-        ({"kind": "reset", "purpose": "fun"}, "purpose: 'fun'; allowed are"),
+        ({"kind": "reset", "manager": "xm"}, "manager: 'xm' is not allowed. Allowed are"),
+        ({"kind": "reset", "purpose": "fun"}, "purpose: 'fun' is not allowed. Allowed are"),
         ({"kind": "reset", "path": "("}, r"path: '\(' is not a regular expression"),
         ({"kind": "reset", "nth": 0}, "nth: it must be a whole number from 1"),
         ({"kind": "reset", "nth": [1, "2"]}, "nth: it must be a whole number from 1"),
@@ -79,7 +79,7 @@ def test_a_mistake_is_named(wrong: t.Any, says: str) -> None:
 
 
 def test_an_unknown_profile_is_named() -> None:
-    with pytest.raises(SpecError, match=r"faults\.profile: 'calm'; allowed are none, latency"):
+    with pytest.raises(SpecError, match=r"faults\.profile: 'calm' is not allowed. Allowed are none, latency"):
         parsed(profile="calm")
 
 

@@ -47,7 +47,7 @@ def checked(url: str) -> str:
     """Return the address without a slash at its end. Raise BadAddress."""
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname or not parts.path.strip("/") or re.search(r"[\s'\"?#@]", url):
-        raise BadAddress(f"URL: {url!r} is not usable: give the repository's page, such as "
+        raise BadAddress(f"URL: {url!r} is not allowed. Give the address of the repository, such as "
                          "https://github.com/OWNER/composable.infra")
     return url.rstrip("/").removesuffix(".git")
 
@@ -67,7 +67,7 @@ def change(url: str, root: Path = ROOT) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Set the address that the command line names. Without one, print the current address."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("url", nargs="?", help="the repository's page")
+    parser.add_argument("url", nargs="?", help="address of the repository")
     url = parser.parse_args(arguments).url
     if not url:
         print(current() + (f" ({NOTE.strip()})" if is_placeholder(current()) else ""))

@@ -121,11 +121,12 @@ def checked(path: str, folders: Sequence[str]) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures, or check, or print a sample. Return 1 if the check finds something."""
     parser = argparse.ArgumentParser(prog="python -m tools.docstrings", description=__doc__)
-    parser.add_argument("paths", nargs="*", help="folders or files to look at instead of all")
+    parser.add_argument("paths", nargs="*", help="read only these folders or files")
     parser.add_argument("--check", action="store_true", help="print sentences that break a rule")
     parser.add_argument("--messages", action="store_true", help="read messages instead of docstrings and comments")
-    parser.add_argument("--sample", type=int, default=0, help="print so many docstrings or messages, drawn at random")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample (default: %(default)s)")
+    parser.add_argument("--sample", type=int, default=0, help="print this number of docstrings or messages, drawn at "
+                                                              "random")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample (default: %(default)s)")
     options = parser.parse_args(arguments)
     by = rules()
     if options.messages:

@@ -20,7 +20,7 @@ import yaml
 
 from .words import QUOTED, ROOT
 
-PRODUCT = ("controller", "plugins", "lab", "emulator", "roles", "playbooks", "extensions")
+PRODUCT = ("controller", "plugins", "lab", "emulator", "drivers", "examples", "roles", "playbooks", "extensions")
 SHOWN = frozenset({"description", "short_description", "notes", "details", "msg", "fail_msg", "success_msg",
                    "prompt", "name", "title", "summary", "help_text", "question_description"})
 PROSE = re.compile(r"[A-Za-z][a-z'’]+,? [a-z]+\b|\b[a-z]{2,}[;:,]? x\b|\bx [a-z]{2,}")

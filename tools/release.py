@@ -36,9 +36,9 @@ class NoRelease(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 if all parts were made."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--version", default="", help="what the tag says, to be compared with galaxy.yml")
-    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder; it is emptied first")
-    parser.add_argument("--without-docs", action="store_true", help="leave the pages out, which take longest")
+    parser.add_argument("--version", default="", help="version of the tag, which must be that of galaxy.yml")
+    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder for the parts, which is emptied first")
+    parser.add_argument("--without-docs", action="store_true", help="leave out the pages, which take the longest time")
     options = parser.parse_args(arguments)
     try:
         make(options.version, options.into, docs=not options.without_docs)
@@ -60,7 +60,7 @@ def make(version: str, into: Path, *, docs: bool = True) -> None:
     image(version, print)
     if docs:
         did("docs", site.build(into / "docs"))
-    print(f"release {version}: {', '.join(sorted(path.name for path in into.iterdir()))}; nothing was published")
+    print(f"release {version}: {', '.join(sorted(path.name for path in into.iterdir()))}. Nothing was published.")
 
 
 def agreed(version: str) -> str:
@@ -70,9 +70,9 @@ def agreed(version: str) -> str:
     """
     own = str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
     if version not in ("", own):
-        raise NoRelease(f"VERSION: {version!r} is not the version of galaxy.yml, {own}: change one of them")
+        raise NoRelease(f"VERSION: {version!r} is not the version of galaxy.yml, {own}. Change one of them")
     if version and is_placeholder(current()):
-        raise NoRelease(f"repository in galaxy.yml: {current()} is a placeholder: run make address URL=https://…")
+        raise NoRelease(f"repository in galaxy.yml: {current()} is a placeholder. Run make address URL=https://…")
     return own
 
 
@@ -96,7 +96,7 @@ def notes_of(version: str, text: str) -> str:
     number = version.replace(".", r"\\?\.")
     found = re.search(rf"^## v?{number}$\n(.*?)(?=^<a id=\"v|^## |\Z)", text, re.M | re.S)
     if not found or not found[1].strip():
-        raise NoRelease(f"CHANGELOG.md says nothing of {version}")
+        raise NoRelease(f"CHANGELOG.md has no text about version {version}")
     return found[1].strip() + "\n"
 
 
@@ -104,7 +104,7 @@ def image(version: str, tell: Callable[[str], object]) -> None:
     """Build the image of the controllers, or report that there is no builder. Raise NoRelease."""
     builder = next((name for name in BUILDERS if shutil.which(name)), None)
     if builder is None:
-        tell(f"release: the image is left out: neither {' nor '.join(BUILDERS)} is on PATH")
+        tell(f"release: the image is left out, because neither {' nor '.join(BUILDERS)} is on PATH")
         return
     done = subprocess.run([builder, "build", "--tag", f"{IMAGE}:{version}", "."], cwd=ROOT, check=False)
     did("image", done.returncode)

@@ -76,9 +76,9 @@ def repeat(command: Sequence[str], times: int, deadline: float) -> int:
 def main() -> int:
     """Return the exit status of the round that failed, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=30, help="number of rounds (30)")
-    parser.add_argument("--load", type=int, default=4, help="number of busy processes (4)")
-    parser.add_argument("--deadline", type=float, default=600.0, help="seconds for a round (600)")
+    parser.add_argument("--times", type=int, default=30, help="number of rounds (default: %(default)s)")
+    parser.add_argument("--load", type=int, default=4, help="number of busy processes (default: %(default)s)")
+    parser.add_argument("--deadline", type=float, default=600.0, help="seconds for a round (default: %(default)g)")
     parser.add_argument("tests", nargs="+", help="arguments for pytest, after --")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_unused: sys.exit(128 + signal.SIGTERM))

@@ -153,7 +153,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("begin", help="forget the records of the last run")
     one = commands.add_parser("run", help="run one stage")
-    one.add_argument("stage")
+    one.add_argument("stage", help="name of the stage")
     one.add_argument("--deadline", type=float, default=600.0, metavar="SECONDS")
     commands.add_parser("table", help="print the table").add_argument("stages", nargs="+")
     options = parser.parse_args()

@@ -89,7 +89,7 @@ def rules(path: Path = RULES) -> Rules:
     messages = {page: dict(lines) for page, lines in (data.get("allowed_messages") or {}).items()}
     for page, lines in [*allowed.items(), *messages.items()]:
         if lacking := [line for line, reason in lines.items() if not reason]:
-            raise ValueError(f"{path.name}: {page} has no reason for {lacking[0]!r}")
+            raise ValueError(f"{path.name}: the exception {lacking[0]!r} of {page} has no reason")
     banned = {re.compile(pattern): instead for pattern, instead in data["banned"].items()}
     return Rules(banned, allowed, frozenset(data["waiting"] or ()), tuple(data.get("code") or ()),
                  tuple(data.get("messages") or ()), messages)
@@ -170,10 +170,10 @@ def unused(texts: Mapping[str, str], by: Rules) -> Iterator[str]:
     """Yield one line for each exception without a sentence, and for each page that is not there."""
     for page, lines in by.allowed.items():
         found = " ".join(paragraph for _line, paragraph in prose(texts.get(page, ""), cells=True))
-        yield from (f"{RULES.name}: {page}: no sentence has {line!r}"
+        yield from (f"{RULES.name}: {page}: no sentence contains {line!r}"
                     for line in lines if line not in found)
     gone = sorted(by.waiting - set(texts))
-    yield from (f"{RULES.name}: there is no page {page}" for page in gone)
+    yield from (f"{RULES.name}: the page {page} does not exist" for page in gone)
 
 
 def table(texts: Mapping[str, str]) -> Iterator[str]:

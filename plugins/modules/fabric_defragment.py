@@ -8,19 +8,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_defragment
-short_description: Propose which idle devices leave their nodes so that a large claim fits on one, and release that
+short_description: Propose idle devices to return so that a large claim fits on one node, and return them
 version_added: 0.1.0
 description:
   - A claim's devices are all on one node. If there are too few free devices, idle devices that stay
     attached to other nodes (by the hold time C(device_no_removal_duration)) may fill the gap. Idle
     devices of a model that cannot be on the node together with the requested model may block the
     claim. The module names the devices that must be returned.
-  - In check mode it returns the proposal with its C(id). Outside check mode it needs O(proposal) and carries out that
-    one only, if it is still the same. Else it fails and names the one of now.
-  - It proposes nothing after which the planners of the cluster would not place the ask.
-  - It writes two annotations, the moment before which idle devices need not stay (on the
-    ComposabilityRequests), and CoHDI's C(delete-device) (on the ComposableResources). The
-    controllers do the rest. A device that a claim takes meanwhile stays.
+  - In check mode the module returns the proposal with its C(id). Outside check mode it needs O(proposal), and
+    carries out this proposal only if it has not changed. Otherwise it fails and names the current proposal.
+  - The module makes a proposal only if the planners of the cluster would then place the claim.
+  - The module writes two annotations. On the ComposabilityRequests, it writes a time. Devices that were idle before
+    that time need not stay. On the ComposableResources, it writes CoHDI's C(delete-device). The controllers then
+    return the devices. A device that a claim takes meanwhile stays.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:

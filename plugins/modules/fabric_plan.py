@@ -165,7 +165,8 @@ shortages:
   elements: str
   sample: []
 problems:
-  description: Which free devices could not be counted, per model and fabric. RV(shortages) does not cover them.
+  description: Reasons why free devices could not be counted, by model and fabric. RV(shortages) leaves these devices
+    out.
   returned: success, and when the plan was refused or failed
   type: dict
   sample: {}

@@ -101,7 +101,7 @@ def leads_to(page: Path, link: str, root: Path = ROOT) -> str:
     name, _hash, heading = link.partition("#")
     file = Path(os.path.normpath(page.parent / name)) if name else page
     if not file.exists():
-        raise DeadLink(f"{page.relative_to(root)}: {link} leads nowhere")
+        raise DeadLink(f"{page.relative_to(root)}: the target of the link {link} does not exist")
     if heading and heading not in headings(file):
         raise DeadLink(f"{page.relative_to(root)}: {file.name} has no heading {heading}")
     docs = root / "docs"

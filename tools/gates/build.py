@@ -51,7 +51,8 @@ def galaxy() -> str | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build into `dist/`, or into another folder."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder, emptied first")
+    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder for the archive, which is emptied "
+                                                                         "first")
     return 0 if build(parser.parse_args(arguments).into.absolute()) else 1
 
 

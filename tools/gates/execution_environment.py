@@ -69,7 +69,7 @@ def context_faults(context: Path, definition: str) -> list[str]:
     wanted = [entry["name"] for entry in listing["collections"] if entry.get("type") == "file"]
     absent = [name for name in wanted if not (context / "_build" / name).is_file()]
     none = [] if wanted else [f"{definition}: this collection is not among its collections"]
-    return none + [f"{definition}: {name} is asked for and not in the context" for name in absent]
+    return none + [f"{definition}: {name} is required, but not in the context" for name in absent]
 
 
 def builder(command: str, *arguments: str) -> tuple[int, str]:

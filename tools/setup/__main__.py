@@ -34,7 +34,7 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="tools.setup", description="Make or confirm .venv of this checkout.")
-    parser.add_argument("--need-java", action="store_true", help="fail when ansible-rulebook could not start")
+    parser.add_argument("--need-java", action="store_true", help="fail if ansible-rulebook cannot start here")
     return parser.parse_args()
 
 

@@ -67,8 +67,9 @@ def download(root: Path, into: Path) -> Path:
                           capture_output=True, text=True, check=False)
     wheels = sorted(into.glob("*.whl"))
     if done.returncode or not wheels:
-        said = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["pip said nothing"]
-        raise Missing(f"the package {PACKAGE} {VERSION}, which holds {', '.join(NAMES)}, could not be had: {said[0]}")
+        said = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["pip printed no reason"]
+        raise Missing(f"the package {PACKAGE} {VERSION}, which holds {', '.join(NAMES)}, could not be downloaded: "
+                      f"{said[0]}")
     return wheels[0]
 
 

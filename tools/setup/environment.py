@@ -67,8 +67,8 @@ def install(root: Path) -> None:
             progress.take(line)
     if pip.returncode:
         tail = "".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-12:])
-        raise Missing(f"pip could not install the pinned packages; it needs a package index that it can reach. "
-                      f"Its log is {log.relative_to(root)} and ends:\n{tail}")
+        raise Missing(f"pip could not install the pinned packages. It needs a package index that it can reach. "
+                      f"Its log {log.relative_to(root)} ends with:\n{tail}")
 
 
 def start_pip(root: Path) -> subprocess.Popen[str]:

@@ -57,7 +57,7 @@ def go_trouble() -> str | None:
         return None
     have = f"Go {dotted(found)} is too old" if found else "Go is missing"
     return (f"{have}: the lab cannot build its Kubernetes binaries with less than Go {dotted(GO)} "
-            "and will have to find or download them")
+            "and has to find or download them")
 
 
 def dotted(version: tuple[int, ...]) -> str:

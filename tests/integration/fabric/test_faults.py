@@ -232,7 +232,8 @@ def test_the_command_adds_shows_and_clears(tmp_path: Path, capsys: pytest.Captur
         words = ["status", "status=429", "retry_after=1", "--purpose", "attach", "--seed", "5"]
         assert main(["fault", *words, *where]) == 0
         shown = capsys.readouterr().out.splitlines()
-        assert shown == ["seed 5", "status purpose=attach probability=1.0 status=429 retry_after=1 (matched 0, applied 0)"]
+        assert shown == [
+            "seed 5", "status purpose=attach probability=1.0 status=429 retry_after=1 (matched 0, applied 0)"]
         assert main(["fault", "doubled", "--nth", "2", "--nth", "4", *where]) == 0
         doubled = "doubled nth=[2, 4] probability=1.0 (matched 0, applied 0)"
         assert capsys.readouterr().out.splitlines()[1:] == [shown[1], doubled]

@@ -51,7 +51,7 @@ def test_a_release_with_a_placeholder_for_its_address_is_refused(
     monkeypatch.setattr(release, "current", lambda: "https://example.com/project")
     assert release.main(["--into", str(tmp_path / "dist"), "--version", release.agreed("")]) == 1
     assert capsys.readouterr().err.startswith("release: repository in galaxy.yml: https://example.com/project "
-                                              "is a placeholder: run make address URL=https://")
+                                              "is a placeholder. Run make address URL=https://")
     assert not (tmp_path / "dist").exists()
 
 
@@ -59,12 +59,12 @@ def test_without_a_builder_it_says_that_the_image_is_left_out(monkeypatch: pytes
     told: list[str] = []
     monkeypatch.setenv("PATH", "")
     release.image("1.0.0", told.append)
-    assert told == ["release: the image is left out: neither podman nor buildah is on PATH"]
+    assert told == ["release: the image is left out, because neither podman nor buildah is on PATH"]
 
 
 def test_notes_are_those_of_one_version() -> None:
     log = '# T\n\n<a id="v1-1-0"></a>\n## v1\\.1\\.0\n\n- b\n\n<a id="v1-0-0"></a>\n## v1.0.0\n\n- a\n'
     assert release.notes_of("1.1.0", log) == "- b\n"
     assert release.notes_of("1.0.0", log) == "- a\n"
-    with pytest.raises(release.NoRelease, match=r"says nothing of 2\.0\.0"):
+    with pytest.raises(release.NoRelease, match=r"has no text about version 2\.0\.0"):
         release.notes_of("2.0.0", log)

@@ -52,7 +52,7 @@ def test_all_addresses_of_galaxy_yml_are_below_it(checkout: Path) -> None:
                                  "https://a.example/x?y", "https://a.example/x y", ""])
 def test_what_is_no_address_is_refused(checkout: Path, url: str) -> None:
     before = address.current(checkout)
-    with pytest.raises(address.BadAddress, match="give the repository's page"):
+    with pytest.raises(address.BadAddress, match="Give the address of the repository"):
         address.change(url, checkout)
     assert address.current(checkout) == before
 
@@ -80,4 +80,4 @@ def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
     out, err = capsys.readouterr()
     assert out.split()[0] == address.current()
     assert (address.NOTE.strip() in out) is address.is_placeholder(address.current())
-    assert err.startswith("URL: 'nonsense' is not usable")
+    assert err.startswith("URL: 'nonsense' is not allowed")

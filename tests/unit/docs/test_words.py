@@ -87,7 +87,7 @@ def test_an_exception_counts_for_its_page_and_sentence_only(shipped: words.Rules
 def test_an_exception_needs_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "words.yml"
     path.write_text("banned: {}\nwaiting: []\nallowed: {a.md: {a floor: ''}}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a\.md has no reason for 'a floor'"):
+    with pytest.raises(ValueError, match=r"the exception 'a floor' of a\.md has no reason"):
         words.rules(path)
 
 

@@ -71,7 +71,7 @@ class TestCollections:
         python.parent.mkdir(parents=True)
         python.write_text("#!/bin/sh\necho Looking; echo ERROR: no route to the index >&2; exit 1\n", encoding="utf-8")
         python.chmod(0o755)
-        with pytest.raises(machine.Missing, match="could not be had: ERROR: no route to the index"):
+        with pytest.raises(machine.Missing, match="could not be downloaded: ERROR: no route to the index"):
             collections.download(tmp_path, tmp_path)
 
     def test_another_checkout_was_quicker(self, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_whole_context_has_no_faults(context: Path) -> None:
 def test_an_archive_that_is_absent_is_found(context: Path) -> None:
     (context / "_build" / "collections" / "ours.tar.gz").unlink()
     assert gate.context_faults(context, "an.yml") == [
-        "an.yml: collections/ours.tar.gz is asked for and not in the context"]
+        "an.yml: collections/ours.tar.gz is required, but not in the context"]
 
 
 def test_a_context_without_this_collection_is_found(context: Path) -> None:

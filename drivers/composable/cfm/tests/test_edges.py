@@ -187,7 +187,7 @@ def test_a_port_that_another_client_took_is_busy(emulator: Emulator) -> None:
     """The region is composed and not assigned, which is 206. The driver frees it."""
     taken: list[str] = []
     with client(emulator) as fabric:
-        with pytest.raises(Busy, match="port port0 of blade cma-1/blade-1 was taken"):
+        with pytest.raises(Busy, match="another client took port port0 of blade cma-1/blade-1"):
             fabric.attach(NODE, "4GiB", kind="memory", proof=taking(emulator, taken))
         assert [device.name for device in fabric.machine(NODE).devices] == taken
         assert fabric.free(NODE, "4GiB") == 14
@@ -240,7 +240,7 @@ def test_a_region_of_another_size_is_named(emulator: Emulator) -> None:
         assert fabric.free(NODE, "4GiB") == 15
         blocks = t.cast(t.Any, fabric)._blocks
         blocks.update({path: replace(block, capacity=512) for path, block in blocks.items()})
-        with pytest.raises(Refused, match=r"with 4096 MiB in place of 2048 MiB\. Return it") as refused:
+        with pytest.raises(Refused, match=r"with 4096 MiB instead of 2048 MiB\. Return it") as refused:
             fabric.attach(NODE, "2GiB", kind="memory")
         assert refused.value.device is not None
         assert fabric.detach(NODE, refused.value.device.uid).done

@@ -200,7 +200,7 @@ class Liqid:
         self.must_be_edited(self.objects.named(machine))
         # KUB: a device is in the group of the machine before it is related.
         if body["groupDeviceRelator"]["group"] != self.objects.group_of(machine):
-            raise LiqidError("groupDeviceRelator.group: it is not the whole object of the machine's group")
+            raise LiqidError("groupDeviceRelator.group: it must be the whole object of the machine's group")
         if request.match_info["word"] != RELATE[device.kind]:
             raise LiqidError(f"relate/{request.match_info['word']}: device {device.spec.name} is of another kind")
         adds = request.method == "POST"
@@ -274,14 +274,14 @@ class Liqid:
         for each in self.pool.machines.values():
             if body == self.objects.machine(each):
                 return each
-        raise LiqidError("the body has not the whole object of a machine")
+        raise LiqidError("the body must be the whole object of a machine")
 
     def device_of(self, body: Json) -> PooledDevice:
         """Return a device. GO, *_gen.go: requests have the whole object of its status."""
         for each in self.shown():
             if body == self.objects.status(each):
                 return each
-        raise LiqidError("groupDeviceRelator.deviceStatus: it is not the whole object of a device")
+        raise LiqidError("groupDeviceRelator.deviceStatus: it must be the whole object of a device")
 
     def must_be_edited(self, what: str) -> None:
         """Raise LiqidError in MOCK's words (MOCK 1305-1333) unless it is in edit mode."""

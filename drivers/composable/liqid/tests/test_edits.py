@@ -170,7 +170,7 @@ def test_an_edit_is_cancelled_when_the_director_is_back(
     emulator: Emulator, client: Client, other: Other, fault: dict[str, t.Any]
 ) -> None:
     emulator.set_faults({"kind": "lost_reply", "path": RELATE}, {**fault, "path": CANCEL})
-    with pytest.raises(FabricError, match="machine node-0 may still be in edit mode, which keeps all clients"):
+    with pytest.raises(FabricError, match="machine node-0 may still be in edit mode, so no client of the Liqid"):
         client().attach("node-0", "A100")
     assert other("GET", "state/1")["data"] != []
     emulator.set_faults()
@@ -254,5 +254,5 @@ def test_a_change_that_was_accepted_is_found_by_its_handle(emulator: Emulator, c
 
 @pytest.mark.parametrize("handle", ["x", "[]", '{"task": 7, "machine": "a", "device": "b", "attaches": true}'])
 def test_a_text_that_is_no_handle_is_missing(client: Client, handle: str) -> None:
-    with pytest.raises(Missing, match="it is no handle of a Liqid Director"):
+    with pytest.raises(Missing, match="it is not a handle of the driver for Liqid"):
         client().resume((handle,))

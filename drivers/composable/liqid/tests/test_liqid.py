@@ -42,7 +42,7 @@ def test_machines_that_share_a_name_are_no_machines(tmp_path: Path) -> None:
         assert [each.name for each in fabric.machines()] == ["node-0"]
         assert [each.name for each in fabric.devices()] == ["gpu1", "gpu2"]
         for work in (lambda: fabric.machine("twin"), lambda: fabric.attach("twin", "A100")):
-            with pytest.raises(Missing, match="several machines of the group have this name; give each a name of its"):
+            with pytest.raises(Missing, match=r"several machines of the group have this name\. Give each machine its"):
                 work()
         fabric.close()
 
@@ -71,7 +71,7 @@ def test_a_device_has_what_the_director_tells(client: Client) -> None:
     ({"driver_options": {}}, "driver_options.group is not set. It is required"),
     ({"driver_options": {"group": ""}}, "driver_options.group: '' is not allowed. It must be the name of a group"),
     ({"driver_options": {"group": "elsewhere"}},
-     "driver_options.group: the Liqid Director has no group 'elsewhere'; it has composable, others"),
+     "driver_options.group: the Liqid Director has no group 'elsewhere'. Allowed are composable, others"),
     ({"driver_options": {"group": "composable", "cancel_edits_after": 3}},
      "driver_options.cancel_edits_after: 3.0 is not allowed. It must be a number of seconds below attach_timeout (2), "
      "or 0"),
@@ -115,7 +115,7 @@ def test_the_director_tells_of_changes(emulator: Emulator, client: Client) -> No
 
 
 @pytest.mark.parametrize(("path", "key", "said"), [
-    ("fabric/edit", "mach_name", "the body has not the whole object of a machine"),
+    ("fabric/edit", "mach_name", "the body must be the whole object of a machine"),
     ("fabric/reprogram", "", "Machine 0x0001 is not in edit mode"),
     ("fabric/edit/cancel", "", "Machine 0x0001 is not in edit mode"),
 ])

@@ -46,7 +46,7 @@ def finish_added(operation: PendingOperation[t.Any], key: Key, entry: Entry | No
 
 
 def _failed(key: Key, entry: Entry, health: str) -> Refused:
-    why = f"{ADD_FAILED}: {entry.reason or 'no reason'}" if entry.status == ADD_FAILED else (
+    why = f"CM reported {ADD_FAILED}: {entry.reason or 'no reason'}" if entry.status == ADD_FAILED else (
         f"it is {health} (res_op_status {entry.op_status!r})"
     )
     refusal = Refused(
@@ -60,21 +60,23 @@ def _failed(key: Key, entry: Entry, health: str) -> Refused:
 def nameless(key: Key, reasons: tuple[str, ...]) -> Refused:
     """Return the error for a failed attach without a device name."""
     why = "; ".join(dict.fromkeys(reasons))
-    return Refused(f"cannot attach a {key.model} to machine {key.machine}: {ADD_FAILED}: {why}", detail=why)
+    return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM reported {ADD_FAILED}: {why}",
+                   detail=why)
 
 
 def overcounted(key: Key, spec: Spec) -> Refused:
     """Return the error for an unsent request, as failed devices without names count too."""
     why = "; ".join(dict.fromkeys(spec.nameless_failures))
     return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM counts {spec.counted_failures} "
-                   f"that failed without a name ({why}), so a request for one more could attach several. Have its "
-                   "administrator remove what failed. Nothing was requested", detail=why)
+                   f"failed devices without a name ({why}), so a request for one more could attach several. Nothing "
+                   "was requested. Have the administrator of CM remove the failed devices", detail=why)
 
 
 def stuck(key: Key, entry: Entry) -> Refused:
     """Return the error for a failed removal."""
     return Refused(
-        f"cannot detach device {entry.uid} from machine {key.machine}: {REMOVE_FAILED}: {entry.reason or 'no reason'}",
+        f"cannot detach device {entry.uid} from machine {key.machine}: CM reported {REMOVE_FAILED}: "
+        f"{entry.reason or 'no reason'}. Remove the cause at CM, then detach the device again",
         detail=entry.reason or None,
     )
 

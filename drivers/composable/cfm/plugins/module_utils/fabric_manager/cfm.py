@@ -163,7 +163,7 @@ class CfmDriver:
 
     def resume(self, handles: tuple[str, ...]) -> Task:
         """Answer Missing. cfm-service replies when it is done, so there is never an operation to wait for."""
-        raise Missing(f"cannot wait for operation {', '.join(handles)}: cfm-service has none")
+        raise Missing(f"cannot wait for operation {', '.join(handles)}: cfm-service has no operations")
 
     def close(self) -> None:
         """Close all kept connections."""
@@ -257,7 +257,7 @@ class CfmDriver:
         if all(not least or size % least for least in steps.values()):
             shown = ", ".join(f"{least} MiB on blade {uid}" for uid, least in steps.items())
             raise Refused(f"{what}: with qos {self._qos}, sizes are multiples of {shown}")
-        raise Refused(f"{what}: no blade that it has a free port on has so much free memory", exhausted=True)
+        raise Refused(f"{what}: no blade on which the host has a free port has so much free memory", exhausted=True)
 
     def _compose(self, seen: View, blade: Blade, port: Port, size: int, proof: Proof | None) -> Device:
         model = view.model_of(size)
@@ -282,7 +282,7 @@ class CfmDriver:
             raise malformed(request, f"the region is on port {region.port!r}, not {port.ident!r}")
         device = seen.device(self._with_health(blade, port), region)
         if region.size != size:
-            refusal = Refused(f"{device.uid} was attached to host {port.host} with {region.size} MiB in place of "
+            refusal = Refused(f"{device.uid} was attached to host {port.host} with {region.size} MiB instead of "
                               f"{size} MiB. Return it")
             refusal.device = device
             raise refusal
@@ -306,10 +306,10 @@ class CfmDriver:
         except Withdrawn:
             raise
         except FabricError as error:
-            return Uncertain(f"memory region {uid} was composed for port {port.ident}, but not assigned, and may have "
-                             f"to be freed by hand: {error}")
-        return Busy(f"cannot attach a {view.model_of(region.size)} to host {port.host}: port {port.ident} of blade "
-                    f"{blade.uid} was taken")
+            return Uncertain(f"memory region {uid} was composed for port {port.ident}, but not assigned to it. Free "
+                             f"the region by hand if cfm-service still shows it: {error}")
+        return Busy(f"cannot attach a {view.model_of(region.size)} to host {port.host}: another client took port "
+                    f"{port.ident} of blade {blade.uid}")
 
     def _find(self, host: str, device_uid: str) -> tuple[Blade, Region, Device] | None:
         """Return the region if it is the host's, or nobody's because a detach of it was cut off."""
@@ -326,8 +326,8 @@ class CfmDriver:
         others = blade.mistaken_for(region) if region.port else []
         path, purpose = at(f"{blade.path}/memory", region.ident), f"detach memory region {blade.uid}/{region.ident}"
         if any(region.port in other.port for other in others):
-            raise Refused(f"cannot {purpose}: cfm-service might take {', '.join(each.ident for each in others)} from "
-                          "its host in place of it; detach that first")
+            named = ", ".join(each.ident for each in others)
+            raise Refused(f"cannot {purpose}: cfm-service could detach {named} instead. Detach {named} first")
         if others:
             # With the port named, cfm-service refuses to take another region from its host.
             body = {"Port": region.port, "Operation": "unassign"}
@@ -360,7 +360,7 @@ def known(seen: View, host: str) -> Machine:
         raise Unavailable(f"cannot read host {host}: {seen.hidden[host]}")
     found = seen.machines().get(host)
     if found is None:
-        raise Missing(f"cannot read host {host}: cfm-service does not know it any more")
+        raise Missing(f"cannot read host {host}: cfm-service no longer knows it")
     return found
 
 

@@ -111,7 +111,7 @@ class Edits:
         said = wire.read_error(reply.body)
         if said:
             words = self._session.redact(said.message)
-            text = f"cannot {request.purpose}: the Liqid Director answered: {words} [{said.code}]"
+            text = f"cannot {request.purpose}: the Liqid Director refused the request: {words} [{said.code}]"
             raise _busy(Refused(text, code=said.code, detail=words), words)
         return reply.status, reply.body
 
@@ -326,8 +326,8 @@ class Edits:
                 self._open = None
                 return True
             if patience.over:
-                raise Unavailable(f"machine {name} may still be in edit mode, which keeps all clients of the Liqid "
-                                  f"Director from editing: {last.message}") from None
+                raise Unavailable(f"machine {name} may still be in edit mode, so no client of the Liqid Director "
+                                  f"can edit a machine: {last.message}") from None
             patience.pause()
 
     def _finish(self, steps: list[Step], error: FabricError | None = None) -> None:
@@ -348,7 +348,7 @@ class Edits:
             return
         for step in rest:
             late = Uncertain(f"machine {step.pending.what.machine} was reprogrammed, but device "
-                             f"{step.part.device.uid} is not shown where it should be")
+                             f"{step.part.device.uid} is not shown in its new place")
             self._fail(step, error if error is not None and layout is not None else late)
 
     def _fail(self, step: Step, error: FabricError) -> None:
@@ -380,9 +380,10 @@ class Edits:
             if state == wire.SUCCESS:
                 return
             if state == wire.FAILURE:
-                raise Refused(f"cannot {purpose}: the Liqid Director accepted it, and it failed")
+                raise Refused(f"cannot {purpose}: the Liqid Director accepted the request, but the command failed")
             if patience.over:
-                raise Uncertain(f"cannot {purpose}: it is not done after {self._timeout:g} s. It may go on")
+                raise Uncertain(f"cannot {purpose}: the command is not done after {self._timeout:g} s. It may still "
+                                "happen")
             patience.pause()
 
     def _task_state(self, path: str) -> str:
@@ -408,8 +409,8 @@ class Edits:
         notice = Patience(polling.NOTICE_SECONDS)
         while not step.is_done(layout := self._look()):
             if notice.over:
-                raise Missing(f"cannot wait for an operation: it has ended, and device {told['device']} is not where "
-                              f"it had put it, so another client has moved it since")
+                raise Missing(f"cannot wait for an operation: it has ended, but device {told['device']} is not in its "
+                              "new place, so another client has moved it since")
             notice.pause()
         return layout.parts.get(told["device"]) if told["attaches"] else None
 
@@ -417,7 +418,7 @@ class Edits:
 def missing(purpose: str, layout: Layout, machine: str) -> Missing:
     """Return why a machine cannot be had."""
     if machine in layout.twice:
-        return Missing(f"{purpose}: several machines of the group have this name; give each a name of its own")
+        return Missing(f"{purpose}: several machines of the group have this name. Give each machine its own name")
     return Missing(f"{purpose}: the group {layout.group.get('group_name')} has no such machine")
 
 
@@ -475,4 +476,4 @@ def _told(handle: str) -> Mapping[str, t.Any]:
             return t.cast("Mapping[str, t.Any]", found)
     except (ValueError, AttributeError):
         pass
-    raise Missing(f"cannot wait for operation {handle!r}: it is no handle of a Liqid Director")
+    raise Missing(f"cannot wait for operation {handle!r}: it is not a handle of the driver for Liqid")

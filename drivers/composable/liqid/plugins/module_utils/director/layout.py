@@ -187,7 +187,7 @@ def task_path(found: list[t.Any]) -> str:
     except (IndexError, KeyError, TypeError):
         raise Unreadable("it has no links.href of the command") from None
     if not address.path.startswith("/"):
-        raise Unreadable("links.href of the command is no address")
+        raise Unreadable("links.href of the command is not an address")
     return address.path + (f"?{address.query}" if address.query else "")
 
 

@@ -144,7 +144,7 @@ class LiqidDriver:
             return wire.layout(self._group, replies)
         except KeyError:
             groups = sorted(str(each.get("group_name")) for each in replies["group"])
-            raise Refused(f"driver_options.group: the Liqid Director has no group {self._group!r}; it has "
+            raise Refused(f"driver_options.group: the Liqid Director has no group {self._group!r}. Allowed are "
                           f"{', '.join(groups) or 'none'}") from None
         except Unreadable as error:
             raise malformed(_read("group"), self._session.redact(str(error))) from None

@@ -128,7 +128,7 @@ class ToyDriver:
 
     def resume(self, handles: tuple[str, ...]) -> Task:
         """Raise Missing. The Toy Composer replies when it is done, so nothing is pending."""
-        raise Missing(f"cannot wait for operation {', '.join(handles)}: the Toy Composer has none")
+        raise Missing(f"cannot wait for operation {', '.join(handles)}: the Toy Composer has no operations")
 
     def close(self) -> None:
         """Close all kept connections."""

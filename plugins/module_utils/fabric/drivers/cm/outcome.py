@@ -67,8 +67,8 @@ def nameless(key: Key, reasons: tuple[str, ...]) -> Refused:
 def overcounted(key: Key, spec: Spec) -> Refused:
     """Return the error for an unsent request, as failed devices without names count too."""
     why = "; ".join(dict.fromkeys(spec.nameless_failures))
-    return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM counts {spec.counted_failures} "
-                   f"failed devices without a name ({why}), so a request for one more could attach several. Nothing "
+    return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM's count includes failed devices without "
+                   f"a name ({spec.counted_failures}: {why}), so a request for one more could attach several. Nothing "
                    "was requested. Have the administrator of CM remove the failed devices", detail=why)
 
 

@@ -48,8 +48,9 @@ class TraceSettings:
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """Add the option for the address to which a program sends its traces."""
     parser.add_argument("--otlp-endpoint", metavar="URL",
-                        help="OpenTelemetry collector to which traces of claims are sent as OTLP/HTTP with protobuf, "
-                             f"to URL{TRACES_PATH} (default: the variables OTEL_EXPORTER_OTLP_..., else no traces)")
+                        help="address of an OpenTelemetry collector. Traces of claims are sent to "
+                             f"URL{TRACES_PATH} as OTLP/HTTP with protobuf (default: the variables "
+                             "OTEL_EXPORTER_OTLP_..., else no traces)")
 
 
 def trace_settings(endpoint: str | None, environ: Mapping[str, str], service: str,
@@ -109,7 +110,7 @@ def _check_url(name: str, text: str) -> None:
     if "@" in text:
         raise BadConfig(f"{name}: the URL holds credentials. Set them in OTEL_EXPORTER_OTLP_HEADERS")
     if not fine:
-        raise BadConfig(f"{name}: {text!r} is not usable: must be http://HOST:PORT or https://HOST:PORT")
+        raise BadConfig(f"{name}: {text!r} is not allowed. It must be http://HOST:PORT or https://HOST:PORT")
 
 
 def _wanted(given: _Variables) -> bool:
@@ -119,14 +120,15 @@ def _wanted(given: _Variables) -> bool:
         return False
     name, protocol = given.otlp("PROTOCOL")
     if protocol and protocol != PROTOCOL:
-        raise BadConfig(f"{name}: {protocol!r} is not usable: must be {PROTOCOL}, mostly at port 4318 of the collector")
+        raise BadConfig(f"{name}: {protocol!r} is not supported. It must be {PROTOCOL}, usually at port 4318 of the "
+                        "collector")
     return ratio(given) > 0
 
 
 def _settings(url: str, given: _Variables, service: str, version: str) -> TraceSettings:
     name, compression = given.otlp("COMPRESSION")
     if compression not in ("", "none", "gzip"):
-        raise BadConfig(f"{name}: {compression!r} is not usable: must be gzip or none")
+        raise BadConfig(f"{name}: {compression!r} is not allowed. It must be gzip or none")
     _check_files(url, given)
     return TraceSettings(url, _headers(given), _timeout(given), compression == "gzip", ratio(given),
                          _resource(given, service, version))
@@ -136,14 +138,14 @@ def ratio(given: _Variables) -> float:
     """Return the part of all claims that is traced, 0 to 1. Raises BadConfig."""
     sampler = given.get("OTEL_TRACES_SAMPLER").removeprefix("parentbased_") or ALWAYS
     if sampler not in (ALWAYS, NEVER, RATIO):
-        raise BadConfig(f"OTEL_TRACES_SAMPLER: {sampler!r} is not usable: must be {ALWAYS}, {NEVER} or {RATIO}, or one "
-                        "of them after parentbased_")
+        raise BadConfig(f"OTEL_TRACES_SAMPLER: {sampler!r} is not allowed. It must be {ALWAYS}, {NEVER} or {RATIO}, or "
+                        "one of them after parentbased_")
     if sampler != RATIO:
         return float(sampler == ALWAYS)
     text = given.get("OTEL_TRACES_SAMPLER_ARG") or "1"
     found = _number(text)
     if not 0 <= found <= 1:
-        raise BadConfig(f"OTEL_TRACES_SAMPLER_ARG: {text!r} is not usable: must be a number from 0 to 1")
+        raise BadConfig(f"OTEL_TRACES_SAMPLER_ARG: {text!r} is not allowed. It must be a number from 0 to 1")
     return found
 
 
@@ -156,7 +158,7 @@ def _timeout(given: _Variables) -> float:
     name, text = given.otlp("TIMEOUT")
     found = _number(text or "10000")
     if not 1 <= found <= 600_000:
-        raise BadConfig(f"{name}: {text!r} is not usable: must be milliseconds from 1 to 600000")
+        raise BadConfig(f"{name}: {text!r} is not allowed. It must be milliseconds from 1 to 600000")
     return found / 1000
 
 
@@ -173,7 +175,7 @@ def _headers(given: _Variables) -> dict[str, str]:
     found = _pairs(name, text)
     for each, value in found.items():
         if not _NAME.fullmatch(each) or not value.isprintable():
-            raise BadConfig(f"{name}: one of its headers is not allowed in a request. Name and value must be printable")
+            raise BadConfig(f"{name}: a header is not allowed in a request. Its name and value must be printable")
     return found
 
 
@@ -192,7 +194,7 @@ def _pairs(variable: str, text: str) -> dict[str, str]:
     for number, pair in enumerate(each for each in text.split(",") if each.strip()):
         key, equals, value = pair.partition("=")
         if not (equals and key.strip()):
-            raise BadConfig(f"{variable}: its part {number + 1} is not usable: must be key=value")
+            raise BadConfig(f"{variable}: its part {number + 1} is not allowed. It must be key=value")
         found[unquote(key.strip())] = unquote(value.strip())
     return found
 
@@ -208,4 +210,4 @@ def _check_files(url: str, given: _Variables) -> None:
             if path:
                 Path(path).read_bytes()
         except OSError as error:
-            raise BadConfig(f"{name}: {path!r} is not usable: {error.strerror}") from None
+            raise BadConfig(f"{name}: {path!r} cannot be read: {error.strerror}") from None

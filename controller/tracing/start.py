@@ -42,7 +42,7 @@ def start_tracer(endpoint: str | None, service: str) -> OtlpTracer | None:
         except ValueError as error:
             problem = str(error)
     if problem:
-        log.warning("no traces: %s", problem)
+        log.warning("no traces are sent: %s", problem)
     return None
 
 
@@ -51,5 +51,5 @@ def _started(settings: TraceSettings, build: str) -> OtlpTracer:
     from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
 
     tracer = OtlpTracer(settings, build)
-    log.info("traces are sent to %s", settings.url)
+    log.info("Traces are sent to %s", settings.url)
     return tracer

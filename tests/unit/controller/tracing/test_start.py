@@ -58,7 +58,7 @@ def test_a_variable_without_the_sdk_is_a_warning(monkeypatch: pytest.MonkeyPatch
     with caplog.at_level(logging.WARNING, "composable.infra"):
         assert start_tracer(None, "test") is None
     (record,) = caplog.records
-    assert record.getMessage().startswith("no traces: traces need the Python packages opentelemetry-sdk and ")
+    assert record.getMessage().startswith("no traces are sent: traces need the Python packages opentelemetry-sdk and ")
 
 
 def test_a_variable_that_the_sdk_refuses_is_a_warning(monkeypatch: pytest.MonkeyPatch,
@@ -67,7 +67,7 @@ def test_a_variable_that_the_sdk_refuses_is_a_warning(monkeypatch: pytest.Monkey
     with caplog.at_level(logging.WARNING, "composable.infra"):
         assert start_tracer("http://127.0.0.1:1", "test") is None
     assert [record.getMessage() for record in caplog.records] == [
-        "no traces: max_export_batch_size must be a positive integer."]
+        "no traces are sent: max_export_batch_size must be a positive integer."]
 
 
 def test_with_the_sdk_a_tracer_starts() -> None:

@@ -261,7 +261,7 @@ class Node:
         self._proven.discard(uuid)
         if uuid in self._lost:
             if known and known.phase == READY and not known.trouble:
-                said = f"{device} was lost while the driver had it"
+                said = f"the device {device} was lost while its driver used it"
                 self._write(raw, known.with_trouble(LOST_ON_BUS, said, self.server.wall()))
             return
         ready = known and known.phase == READY and not known.trouble

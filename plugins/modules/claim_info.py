@@ -116,7 +116,7 @@ claims:
           agent, then the scheduler, which checks for C(FabricDeviceReady) every 5 seconds.
       type: str
       returned: always
-      sample: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago
+      sample: 1 x A100 40G on node node-0, 1 requested from the CDI Manager 1.2 s ago
     refused:
       description:
         - Why the fabric cannot serve the claim, whatever becomes free. No model satisfies a selector, or the claim

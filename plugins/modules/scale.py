@@ -129,7 +129,7 @@ verdicts:
   sample:
     - claim: default/train
       handover: reschedule
-      waits_for: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago
+      waits_for: 1 x A100 40G on node node-0, 1 requested from the CDI Manager 1.2 s ago
       refused: ""
       since: 1767323045.0
       evidence:

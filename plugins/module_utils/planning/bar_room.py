@@ -46,8 +46,8 @@ class BarRoom:
         if self.total is None or fits is None or more <= fits:
             return ""
         return (f"no room for the memory windows (BARs) of {more} x {model}: they need "
-                f"{_gib(more * self.sizes[model])}, and {_gib(self._left(others))} of {_gib(self.total)} behind the "
-                "fabric's ports are left")
+                f"{_gib(more * self.sizes[model])}, but {_gib(self._left(others))} of {_gib(self.total)} behind the "
+                "fabric's ports are free")
 
     def fits(self, model: str, others: Mapping[str, int]) -> int | None:
         """Return how many devices of a model have room beside ``others``, None if unknown."""

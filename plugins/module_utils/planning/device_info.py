@@ -52,7 +52,7 @@ def known_keys(data: Mapping[str, object], known: Collection[str], where: str = 
     for key in data:
         if key not in known:
             name = f"{where}.{key}" if where else key
-            raise BadSetting(name, data[key], f"unknown key, known are {', '.join(known)}")
+            raise BadSetting(name, data[key], f"unknown key. Known keys are {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,26 +164,27 @@ def _other_drivers(row: Mapping[str, t.Any], where: str) -> tuple[str, ...]:
     for number, name in enumerate(value):
         dns_text({where: name}, where, None, DNS_SUBDOMAIN, 63)
         if name in (row.get("driver-name"), *value[:number]):
-            raise BadSetting(where, name, "must be named once, and not as driver-name")
+            raise BadSetting(where, name, "must be in the list once and differ from driver-name")
     return tuple(value)
 
 
 def _bytes(row: Mapping[str, t.Any], key: str, where: str) -> int:
     value = row.get(key, "0")
     if not isinstance(value, str) or not AMOUNT.fullmatch(value):
-        raise BadSetting(f"{where}.{key}", value, "must be a quantity such as 128Gi, as a text")
+        raise BadSetting(f"{where}.{key}", value, "must be a text with a quantity, such as 128Gi")
     return int(quantity(value))
 
 
 def _capacity(row: Mapping[str, t.Any], where: str) -> dict[str, str]:
     value = row.get("capacity", {})
     if not isinstance(value, Mapping) or len(value) + len(row.get("dra-attributes") or ()) > 32:
-        raise BadSetting(where, value, "must be a mapping of capacities, at most 32 together with dra-attributes")
+        raise BadSetting(where, value, "must be a mapping with at most 32 entries, including those of dra-attributes")
     for name, text in value.items():
         if not isinstance(name, str) or not ATTRIBUTE.fullmatch(name) or len(name.rpartition("/")[0]) > 63:
-            raise BadSetting(where, name, "names must be C identifiers of at most 32 characters, a domain before them")
+            raise BadSetting(where, name,
+                             "names must be C identifiers of at most 32 characters, with or without a domain")
         if not isinstance(text, str) or not AMOUNT.fullmatch(text):
-            raise BadSetting(f"{where}.{name}", text, "must be a quantity such as 80Gi, as a text")
+            raise BadSetting(f"{where}.{name}", text, "must be a text with a quantity, such as 80Gi")
     return {str(name): str(text) for name, text in value.items()}
 
 
@@ -192,11 +193,12 @@ def _attributes(value: object, where: str) -> dict[str, str]:
         raise BadSetting(where, value, "must be a mapping of at most 32 attributes")
     for key, text in value.items():
         if not isinstance(key, str) or not ATTRIBUTE.fullmatch(key) or len(key.rpartition("/")[0]) > 63:
-            raise BadSetting(where, key, "names must be C identifiers of at most 32 characters, a domain before them")
+            raise BadSetting(where, key,
+                             "names must be C identifiers of at most 32 characters, with or without a domain")
         if not isinstance(text, str) or len(text) > 64:
             raise BadSetting(f"{where}.{key}", text, "must be a text of at most 64 characters")
     if "productName" not in value:
-        raise BadSetting(where, dict(value), "must hold productName")
+        raise BadSetting(where, dict(value), "must contain productName")
     return {str(k): v for k, v in value.items()}
 
 
@@ -205,7 +207,7 @@ def _indexes(value: object, where: str) -> frozenset[int]:
         raise BadSetting(where, value, "must be a list of at most 100 indexes")
     for item in value:
         if not isinstance(item, int) or isinstance(item, bool):
-            raise BadSetting(where, item, "must hold integers")
+            raise BadSetting(where, item, "must contain only integers")
     return frozenset(value)
 
 

@@ -41,7 +41,7 @@ class Shares:
             quota = self.quota(namespace, model)
             if quota is not None and used.get((namespace, model), 0) + n > quota:
                 has = used.get((namespace, model), 0)
-                return f"namespace {namespace} has {has} of {quota} x {model} (namespace_quotas), {n} more are wanted"
+                return f"namespace {namespace} has {has} of {quota} x {model} (namespace_quotas) and requests {n} more"
         return ""
 
     def attach_from(self, namespace: str, recent: tuple[float, ...], more: int, now: float) -> float:

@@ -15,7 +15,7 @@ from .prewarm_schedule import Window, device_hours, idle_at, read_idle, read_sch
 
 KEYS = ("model", "idle", "node_selector", "schedule")
 # Keys of earlier releases, with the advice for the message.
-FORMER = {"learn": "floors are no longer learned; use idle and schedule"}
+FORMER = {"learn": "minimums of idle devices are no longer learned. Use idle and schedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _floor(row: object, where: str, models: Collection[str]) -> Floor:
         raise BadSetting(f"{where}.{key}", row[key], FORMER[key])
     known_keys(row, KEYS, where)
     if row.get("model") not in models:
-        raise BadSetting(f"{where}.model", row.get("model"), f"no such model, known are {', '.join(models)}")
+        raise BadSetting(f"{where}.model", row.get("model"), f"no such model. Known models are {', '.join(models)}")
     idle, selector = read_idle(row, where), row.get("node_selector", {})
     if not isinstance(selector, Mapping) or not all(isinstance(n, str) and isinstance(v, str) for n, v in
                                                     selector.items()):

@@ -88,17 +88,18 @@ def _window(row: object, where: str) -> Window:
     known_keys(row, KEYS, where)
     begin, end = _minute(row, "from", where), _minute(row, "to", where)
     if begin == end:
-        raise BadSetting(f"{where}.to", row["to"], "must be another time than from; a whole day is 00:00 to 24:00")
+        raise BadSetting(f"{where}.to", row["to"],
+                         "must differ from the time of from. For a whole day, set 00:00 to 24:00")
     return Window(_days(row.get("days", list(DAYS)), f"{where}.days"), begin, end,
                   _zone(row.get("timezone", "UTC"), f"{where}.timezone"), read_idle(row, where))
 
 
 def _days(value: object, where: str) -> frozenset[int]:
     if not isinstance(value, list) or not value:
-        raise BadSetting(where, value, f"must be a list of some of {', '.join(DAYS)}")
+        raise BadSetting(where, value, f"must be a list with some of {', '.join(DAYS)}")
     for day in value:
         if day not in DAYS:
-            raise BadSetting(where, day, f"must hold only {', '.join(DAYS)}")
+            raise BadSetting(where, day, f"must contain only {', '.join(DAYS)}")
     return frozenset(DAYS.index(day) for day in value)
 
 

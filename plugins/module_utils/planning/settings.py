@@ -201,7 +201,7 @@ def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None,
         raise BadSetting(key, value, "must be a mapping of names to handovers")
     for name in value:
         if names is not None and name not in names:
-            raise BadSetting(f"{key}.{name}", value[name], f"no such name, known are {', '.join(names)}")
+            raise BadSetting(f"{key}.{name}", value[name], f"no such name. Known names are {', '.join(names)}")
         _choice({f"{key}.{name}": value[name]}, f"{key}.{name}", handovers)
     return {str(k): str(v) for k, v in value.items()}
 
@@ -216,7 +216,8 @@ def _of_models(data: Mapping[str, t.Any], models: Sequence[DeviceModel]) -> dict
         other = given.get(model.cdi_model_name, model.handover)
         if model.handover and other != model.handover:
             raise BadSetting(f"device_info[{number}].handover", model.handover,
-                             f"handover_models.{model.cdi_model_name} is {other!r}; give one of them, or both alike")
+                             f"handover_models.{model.cdi_model_name} is {other!r}. Set one of the two, or the same "
+                             "value in both")
     return {**{m.cdi_model_name: m.handover for m in models if m.handover}, **given}
 
 
@@ -226,7 +227,7 @@ def _names(data: Mapping[str, t.Any], key: str) -> tuple[str, ...]:
         raise BadSetting(key, value, "must be a list of names")
     for name in value:
         if not isinstance(name, str) or not DNS_SUBDOMAIN.fullmatch(name) or len(name) > 253:
-            raise BadSetting(key, name, "must hold names of DeviceClasses")
+            raise BadSetting(key, name, "must contain only names of DeviceClasses")
     return tuple(value)
 
 
@@ -245,7 +246,7 @@ def _quotas(data: Mapping[str, t.Any], key: str, models: Collection[str]) -> dic
     for namespace, of_models in value.items():
         for model in of_models if isinstance(of_models, Mapping) else ():
             if model != ANY and model not in models:
-                raise BadSetting(f"{key}.{namespace}.{model}", of_models[model], "no such model in device_info")
+                raise BadSetting(f"{key}.{namespace}.{model}", of_models[model], "device_info has no such model")
     return {str(namespace): _counts({f"{key}.{namespace}": of_models}, f"{key}.{namespace}")
             for namespace, of_models in value.items()}
 

@@ -120,7 +120,7 @@ def _config(data: Json, models: frozenset[str]) -> AutoscalerConfig:
             raise BadSetting("id", name, "each group needs an id of its own")
     not_attached = frozenset(map(str, _list(data, "not_attached")))
     for model in sorted(not_attached - models):
-        raise BadSetting("not_attached", model, f"no such model, known are {', '.join(sorted(models))}")
+        raise BadSetting("not_attached", model, f"no such model. Known models are {', '.join(sorted(models))}")
     costs = {m: _number(f"attach_costs.{m}", n) for m, n in _of_models("attach_costs", data, models).items()}
     return AutoscalerConfig(vertical, nodes, ScaleUpPolicy(costs, not_attached, _methods(data, models)),
                             _scale_down(_mapping("scale_down", data.get("scale_down") or {}, _SCALE_DOWN), models),
@@ -216,7 +216,8 @@ def _of_models(key: str, data: Json, models: frozenset[str], where: str = "") ->
         raise BadSetting(name, value, "must be a mapping by model")
     for model in value:
         if model not in models:
-            raise BadSetting(f"{name}.{model}", value[model], f"no such model, known are {', '.join(sorted(models))}")
+            raise BadSetting(f"{name}.{model}", value[model],
+                             f"no such model. Known models are {', '.join(sorted(models))}")
     return value
 
 

@@ -110,6 +110,6 @@ def test_what_nobody_has_is_let_go_and_the_scheduler_agrees(stage: Stage, contro
     ask(stage, "wide", 5, ROOT)
     wait_for("the scheduler refuses it", lambda: pods.unschedulable(stage.client.get(PODS, "wide", "default")))
     controller.wait_for("GateReleased default/wide: 5 x NVIDIA-A100-PCIE-40GB: 0/1 nodes: 1 had no 5 idle devices "
-                        f"that share {ROOT}, which is known of attached devices only")
+                        f"that share {ROOT} (only attached devices show it)")
     why = pods.why_not_served(stage.client.get(PODS, "wide", "default"))
     assert why.startswith("5 x NVIDIA-A100-PCIE-40GB: 0/1 nodes: 1 had no 5 idle devices")

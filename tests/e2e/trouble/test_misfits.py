@@ -87,7 +87,8 @@ def test_nodes_without_a_machine(stage: Stage, timeline: Timeline, open_process:
     since = mark(stage)
     controller = open_process(front_doors.controller, stage)
     said = {name: wait_for(f"{name} is failed", partial(failure, stage, f"on-{name}")) for name in strays}
-    assert said["bare"] == "node bare cannot be given devices: its providerID is 'empty', not fsas-cdi://<machine uuid>"
+    assert said["bare"] == ("no device can be attached to node bare: its providerID is 'empty', "
+                            "not fsas-cdi://<machine uuid>")
     assert "its providerID is 'aws:///zone/i-1'" in said["other"]
     assert f"the CDI Manager knows no machine {machine_uuid('nobody')}" in said["stale"]
     wait_for("the nodes are closed to pools", lambda: not any(_open(n) for n in stage.client.list(NODES).items))

@@ -98,10 +98,10 @@ def test_case_37_shrink_with_mixed_states_takes_them_in_upstreams_order(size: in
 
 
 @pytest.mark.parametrize(("other_spec", "said"), [
-    ({"milli_cpu": 8001}, "node node-0 has 8 of cpu, and other_spec.milli_cpu asks for 8001"),
-    ({"memory": 2**30 + 1}, "node node-0 has 1Gi of memory, and other_spec.memory asks for 1073741825"),
-    ({"ephemeral_storage": 1}, "node node-0 has 0 of ephemeral-storage, and other_spec.ephemeral_storage asks for 1"),
-    ({"allowed_pod_number": 111}, "node node-0 has 110 of pods, and other_spec.allowed_pod_number asks for 111"),
+    ({"milli_cpu": 8001}, "node node-0 has 8 cpu, but other_spec.milli_cpu requests 8001"),
+    ({"memory": 2**30 + 1}, "node node-0 has 1Gi memory, but other_spec.memory requests 1073741825"),
+    ({"ephemeral_storage": 1}, "node node-0 has 0 ephemeral-storage, but other_spec.ephemeral_storage requests 1"),
+    ({"allowed_pod_number": 111}, "node node-0 has 110 pods, but other_spec.allowed_pod_number requests 111"),
 ])
 def test_case_38_target_without_the_capacity_is_waited_for_with_an_error(
         bench: Bench, other_spec: dict[str, int], said: str) -> None:
@@ -202,7 +202,7 @@ def test_case_47_device_that_a_slice_still_shows_stays_detaching() -> None:
     shown = online("r", deleting=True, node_work=NodeWork(asked=True, removed=True))
     plan = compose(request(0), shown)
     assert (one(plan, SetState).state, of(plan, Detach)) == ("Detaching", [])
-    assert "a ResourceSlice of the node still shows it" in one(plan, SetState).error
+    assert "a ResourceSlice of the node still shows the device" in one(plan, SetState).error
     hidden = attached("r", deleting=True, node_work=NodeWork(asked=True, removed=True))
     assert len(of(compose(request(0), hidden), Detach)) == 1
 
@@ -242,7 +242,7 @@ def test_case_49_orphan_on_a_node_without_a_driver_is_left_alone(bench: Bench) -
     bench.run()
     assert (bench.fabric.attaches, bench.fabric.detaches) == ([], [])
     assert len(bench.api.of(COMPOSABLE_RESOURCES)) == 1
-    assert "device stranger was attached without a ComposableResource" in bench.status()["error"]
+    assert "to detach device stranger, which was attached without a ComposableResource" in bench.status()["error"]
 
 
 @pytest.mark.parametrize("wrong", [

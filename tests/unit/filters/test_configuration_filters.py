@@ -140,7 +140,7 @@ class TestGroups:
         ([], "groups: config: "),
         ({}, r"groups: vertical: .*must list at least one group"),
         ({**GROUPS, "nodess": []}, "nodess"),
-        ({**GROUPS, "attach_costs": {"T4": 1}}, "no such model, known are A100 40G"),
+        ({**GROUPS, "attach_costs": {"T4": 1}}, "no such model. Known models are A100 40G"),
         ({**GROUPS, "nodes": [{"id": "gpu", "provider": {"kind": "metal"}}]}, r"nodes\[0\]\.provider\.kind: 'metal'")])
     def test_bad_ones_are_refused_with_the_field(self, groups: object, words: str) -> None:
         with pytest.raises(AnsibleFilterError, match=words):

@@ -83,5 +83,5 @@ def test_way_24_has_its_pod_sent_to_a_node_where_a_device_is_stuck(both: Bench, 
     both.idle()
     both.reconcile(GatesKey())
     told = [*heard.messages, *(reason.waits_for for reason in both.gating.wait_reasons)]
-    assert any("is leaving node node-0" in message for message in told)
+    assert any("cannot be removed from node node-0" in message for message in told)
     assert not any(SECRET in message for message in told)

@@ -229,7 +229,7 @@ def test_patience_ends(run_module: RunModule, bench: Bench) -> None:
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"claim": "default/no"}, "claim: 'default/no' is not usable: there is no such claim; name it as namespace/name"),
-    ({"model": "B300"}, "model: 'B300' is not usable: no such model, known are A100 40G, H100 80G, T4"),
+    ({"model": "B300"}, "model: 'B300' is not usable: no such model. Known models are A100 40G, H100 80G, T4"),
     ({"model": A100, "count": 0}, "count: 0 is not usable: must be from 1 to 32, what a claim can ask for"),
     ({"model": A100, "node_labels": {"gpu": True}}, "node_labels.gpu: True is not usable: must be a text; quote it"),
     ({}, "one of the following is required: claim, model"),

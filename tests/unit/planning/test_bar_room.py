@@ -34,8 +34,8 @@ Json = dict[str, t.Any]
 TABLE = Settings.from_dict({"device_info": [row(0, A100, "a100", **{"bar-size": "64Gi"}),
                                             row(1, T4, "t4", **{"bar-size": "16Gi"})]})
 RULES = Rules(models=TABLE.models)
-SAID = ("no room for the memory windows (BARs) of 1 x A100 40G: they need 64 GiB, and 48 GiB of 112 GiB behind the "
-        "fabric's ports are left")
+SAID = ("no room for the memory windows (BARs) of 1 x A100 40G: they need 64 GiB, but 48 GiB of 112 GiB behind the "
+        "fabric's ports are free")
 
 
 def room(gib: int | None) -> Json:
@@ -57,7 +57,7 @@ def test_devices_of_all_models_count_and_parts_of_a_gib_are_told() -> None:
     found = BarRoom(100 * GIB, {A100: 64 * GIB, T4: 16 * GIB + (16 << 20)})
     assert found.fits(A100, {T4: 2}) == 1
     assert found.fits(A100, {T4: 3}) == 0
-    assert "they need 16.0 GiB, and 4.0 GiB of 100 GiB" in found.lack(T4, 1, {A100: 1, T4: 2})
+    assert "they need 16.0 GiB, but 4.0 GiB of 100 GiB" in found.lack(T4, 1, {A100: 1, T4: 2})
     assert found.lack(T4, 0, {A100: 5}) == ""
 
 

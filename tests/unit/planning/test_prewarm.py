@@ -74,7 +74,7 @@ def test_never_more_than_wanted_or_there_is(seed: int) -> None:
 def test_node_is_sized_for_its_share() -> None:
     action = one(plan_scale(node(prewarm={A100: 2}), settings()), SetSize)
     assert (action.size, action.reason) == (
-        2, "0 x A100 40G wanted on node node-0, 2 more kept ready for claims to come (prewarm)")
+        2, "0 x A100 40G wanted on node node-0, 2 more stay attached for future claims (prewarm)")
     assert not of(plan_scale(node(it.online("a"), it.online("b"), it.request(2), prewarm={A100: 2}),
                              settings(device_no_removal_duration=0)), SetSize)
 
@@ -106,16 +106,17 @@ def test_setting_is_read() -> None:
     ({}, "prewarm: {} is not usable: must be a list of mappings with model, idle, node_selector, schedule"),
     ([1], "prewarm[0]: 1 is not usable: must be a mapping with model, idle, node_selector, schedule"),
     ([{"model": "X", "idle": 1}],
-     "prewarm[0].model: 'X' is not usable: no such model, known are A100 40G, H100 80G, T4"),
+     "prewarm[0].model: 'X' is not usable: no such model. Known models are A100 40G, H100 80G, T4"),
     ([{"model": A100, "idle": -1}], "prewarm[0].idle: -1 is not usable: must be a whole number from 0 to 1000"),
     ([{"model": A100, "idle": True}], "prewarm[0].idle: True is not usable: must be a whole number from 0 to 1000"),
     ([{"model": A100}], "prewarm[0].idle: None is not usable: must be a whole number from 0 to 1000"),
     ([{"model": A100, "idle": 1, "node_selector": {"a": 1}}],
      "prewarm[0].node_selector: {'a': 1} is not usable: must be a mapping of labels to values"),
     ([{"model": A100, "idle": 1, "often": 2}],
-     "prewarm[0].often: 2 is not usable: unknown key, known are model, idle, node_selector, schedule"),
+     "prewarm[0].often: 2 is not usable: unknown key. Known keys are model, idle, node_selector, schedule"),
     ([{"model": A100, "idle": 1, "learn": {"weeks": 4}}],
-     "prewarm[0].learn: {'weeks': 4} is not usable: floors are no longer learned; use idle and schedule"),
+     "prewarm[0].learn: {'weeks': 4} is not usable: minimums of idle devices are no longer learned. Use idle and "
+     "schedule"),
 ])
 def test_setting_is_refused(value: t.Any, said: str) -> None:
     with pytest.raises(BadSetting) as refused:

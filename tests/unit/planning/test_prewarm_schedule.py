@@ -161,10 +161,10 @@ def test_defaults_are_every_day_and_utc() -> None:
 
 TIMES = "must be a time of day in quotes, from '00:00' to "
 REFUSED = [
-    ({"days": []}, "days: [] is not usable: must be a list of some of mon, tue, wed, thu, fri, sat, sun"),
-    ({"days": "mon"}, "days: 'mon' is not usable: must be a list of some of mon, tue, wed, thu, fri, sat, sun"),
-    ({"days": ["mon", "Tue"]}, "days: 'Tue' is not usable: must hold only mon, tue, wed, thu, fri, sat, sun"),
-    ({"days": [["mon"]]}, "days: ['mon'] is not usable: must hold only mon, tue, wed, thu, fri, sat, sun"),
+    ({"days": []}, "days: [] is not usable: must be a list with some of mon, tue, wed, thu, fri, sat, sun"),
+    ({"days": "mon"}, "days: 'mon' is not usable: must be a list with some of mon, tue, wed, thu, fri, sat, sun"),
+    ({"days": ["mon", "Tue"]}, "days: 'Tue' is not usable: must contain only mon, tue, wed, thu, fri, sat, sun"),
+    ({"days": [["mon"]]}, "days: ['mon'] is not usable: must contain only mon, tue, wed, thu, fri, sat, sun"),
     ({"from": None}, f"from: None is not usable: {TIMES}'23:59'"),
     ({"from": "24:00"}, f"from: '24:00' is not usable: {TIMES}'23:59'"),
     ({"from": "8:00"}, f"from: '8:00' is not usable: {TIMES}'23:59'"),
@@ -172,11 +172,12 @@ REFUSED = [
     ({"to": 1080}, f"to: 1080 is not usable: {TIMES}'24:00'"),
     ({"to": "24:01"}, f"to: '24:01' is not usable: {TIMES}'24:00'"),
     ({"to": "18:60"}, f"to: '18:60' is not usable: {TIMES}'24:00'"),
-    ({"to": "08:00"}, "to: '08:00' is not usable: must be another time than from; a whole day is 00:00 to 24:00"),
+    ({"to": "08:00"},
+     "to: '08:00' is not usable: must differ from the time of from. For a whole day, set 00:00 to 24:00"),
     ({"idle": -1}, "idle: -1 is not usable: must be a whole number from 0 to 1000"),
     ({"idle": 1001}, "idle: 1001 is not usable: must be a whole number from 0 to 1000"),
     ({"idle": None}, "idle: None is not usable: must be a whole number from 0 to 1000"),
-    ({"until": "18:00"}, "until: '18:00' is not usable: unknown key, known are days, from, to, timezone, idle"),
+    ({"until": "18:00"}, "until: '18:00' is not usable: unknown key. Known keys are days, from, to, timezone, idle"),
     *[({"timezone": zone}, f"timezone: {zone!r} is not usable: must be the name of a time zone that this machine "
        "knows, such as Europe/Berlin or UTC")
       for zone in ("Mars/Olympus", "", "../etc/passwd", "/etc/passwd", "Europe", 1, None)],

@@ -51,7 +51,7 @@ REFUSED_ROWS = [
     ("driver_name", None, "DNS subdomain"), ("driver_name", "a" * 64, "at most 63"),
     ("driver_name", "gpu..com", "DNS subdomain"), ("driver_name", "GPU.nvidia.com", "DNS subdomain"),
     ("dra_attributes", None, "mapping"), ("dra_attributes", [], "mapping"),
-    ("dra_attributes", {}, "must hold productName"), ("dra_attributes", {"model": "x"}, "must hold productName"),
+    ("dra_attributes", {}, "must contain productName"), ("dra_attributes", {"model": "x"}, "must contain productName"),
     ("dra_attributes", {"productName": "a", "last": "b", **ATTRIBUTES}, "at most 32"),
     ("kind", "fpga", "one of gpu, memory"), ("kind", 5, "one of gpu"),
     ("handover", "at once", "one of gated, direct, reschedule"), ("handover", "", "one of gated"),
@@ -59,10 +59,11 @@ REFUSED_ROWS = [
     ("other_driver_names", "a.example", "a list of at most 3"),
     ("other_driver_names", ["a", "b", "c", "d"], "at most 3"),
     ("other_driver_names", ["GPU.example"], "DNS subdomain"), ("other_driver_names", [5], "DNS subdomain"),
-    ("other_driver_names", ["gpu.nvidia.com"], "not as driver-name"),
-    ("other_driver_names", ["a.example", "a.example"], "named once"),
-    ("bar_size", 128, "a quantity such as 128Gi"), ("bar_size", "128GB", "a quantity"),
-    ("capacity", "80Gi", "a mapping of capacities"), ("capacity", {f"c{n}": "1" for n in range(32)}, "at most 32"),
+    ("other_driver_names", ["gpu.nvidia.com"], "differ from driver-name"),
+    ("other_driver_names", ["a.example", "a.example"], "in the list once"),
+    ("bar_size", 128, "a quantity, such as 128Gi"), ("bar_size", "128GB", "a quantity"),
+    ("capacity", "80Gi", "a mapping with at most 32 entries"),
+    ("capacity", {f"c{n}": "1" for n in range(32)}, "at most 32"),
     ("cannot_coexist_with", "1", "list"), ("cannot_coexist_with", 1, "list"),
     ("cannot_coexist_with", list(range(101)), "at most 100"), ("cannot_coexist_with", ["1"], "integers"),
     ("cannot_coexist_with", [True], "integers"),
@@ -93,7 +94,8 @@ def test_attribute_value_is_refused_by_its_name(value: object, allowed: str) -> 
 
 @pytest.mark.parametrize("amount", [80, "80 Gi", "1.5Gi", "80GB", "80ki", "-1Gi", "", None, "9" * 19])
 def test_capacity_that_is_no_amount_is_refused_by_its_name(amount: object) -> None:
-    with pytest.raises(BadSetting, match=r"^device_info\[0\]\.capacity\.memory: .* must be a quantity such as 80Gi"):
+    with pytest.raises(BadSetting,
+                       match=r"^device_info\[0\]\.capacity\.memory: .* must be a text with a quantity, such as 80Gi"):
         Settings.from_dict(table(capacity={"memory": amount}))
 
 
@@ -139,12 +141,12 @@ def test_row_must_be_a_mapping() -> None:
 
 
 def test_unknown_key_of_a_row_is_refused_with_those_known() -> None:
-    with pytest.raises(BadSetting, match=r"^device_info\[0\]\.k8s-name: .* unknown key, known are index, "):
+    with pytest.raises(BadSetting, match=r"^device_info\[0\]\.k8s-name: .* unknown key. Known keys are index, "):
         Settings.from_dict(table(k8s_name="a100"))
 
 
 def test_unknown_key_is_refused_with_those_known() -> None:
-    with pytest.raises(BadSetting, match=r"^scan: 5 is not usable: unknown key, known are allocation_policy, "):
+    with pytest.raises(BadSetting, match=r"^scan: 5 is not usable: unknown key. Known keys are allocation_policy, "):
         Settings.from_dict({"device_info": rows(), "scan": 5})
 
 
@@ -204,7 +206,7 @@ def test_a_row_and_handover_models_may_not_say_unlike_things() -> None:
     with pytest.raises(BadSetting) as refused:
         Settings.from_dict({**table(handover="direct"), "handover_models": {A100: "gated"}})
     assert str(refused.value) == ("device_info[0].handover: 'direct' is not usable: handover_models.A100 40G is "
-                                  "'gated'; give one of them, or both alike")
+                                  "'gated'. Set one of the two, or the same value in both")
 
 
 DURATIONS = ["device_no_removal_duration", "device_no_allocation_duration"]
@@ -291,7 +293,7 @@ def test_handover_by_namespace_and_model() -> None:
 @pytest.mark.parametrize(("more", "said"), [
     ({"handover_namespaces": {"team": "direct"}}, "handover_namespaces.team: 'direct' .* must be one of gated"),
     ({"handover_namespaces": "team"}, "handover_namespaces: 'team' .* mapping of names"),
-    ({"handover_models": {"B300": "gated"}}, "handover_models.B300: 'gated' .* no such name, known are"),
+    ({"handover_models": {"B300": "gated"}}, "handover_models.B300: 'gated' .* no such name. Known names are"),
     ({"unserved": "drop"}, "unserved: 'drop' .* one of release, wait"),
     ({"allocation_policy": "any"}, "allocation_policy: 'any' .* one of samenode, differentnode, roundrobin"),
     ({"device_classes": "gpu"}, "device_classes: 'gpu' .* a list of names"),

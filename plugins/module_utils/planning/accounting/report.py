@@ -89,8 +89,8 @@ def moment(name: str, text: str, default: float) -> float:
     except ValueError:
         found = _time(text)
     if not 0.0 < found < LATEST:
-        raise BadPeriod(f"{name}: {text[:64]!r} is not usable: must be seconds since 1970, or a time such as "
-                        "2026-01-02T03:04:05Z")
+        raise BadPeriod(f"{name}: {text[:64]!r} is not usable: must be a number of seconds since 1970, or a "
+                        "time such as 2026-01-02T03:04:05Z")
     return found
 
 
@@ -112,7 +112,7 @@ def report(stored: Stored, begin: float, end: float, by: Collection[str], rates:
     Raise BadPeriod if the period is empty.
     """
     if not begin < end:
-        raise BadPeriod(f"from: {begin:.0f} is not usable: must be before to, which is {end:.0f}")
+        raise BadPeriod(f"from: {begin:.0f} is not usable: must be earlier than to, which is {end:.0f}")
     inside = {place: row for place, row in stored.table.items() if place.begin < end and _end(place) > begin}
     first = min((place.begin for place in inside), default=begin)
     last = max((_end(place) for place in inside), default=end)

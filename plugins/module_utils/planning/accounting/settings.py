@@ -25,9 +25,10 @@ def checked(data: Mapping[str, t.Any], models: Collection[str]) -> dict[str, t.A
     """Return the given settings of usage. ``models``: the models of device_info. Raise BadSetting."""
     found = {key: data[key] for key in KEYS if key in data}
     if "usage_label" in found:
-        _check_text("usage_label", found["usage_label"], _LABEL, "must be the key of a label")
+        _check_text("usage_label", found["usage_label"], _LABEL, "must be the key of a pod label, such as team")
     if "usage_currency" in found:
-        _check_text("usage_currency", found["usage_currency"], _CURRENCY, "must be a name of at most 16 letters")
+        _check_text("usage_currency", found["usage_currency"], _CURRENCY,
+                    "must be a currency of at most 16 letters, such as EUR")
     if "usage_rates" in found:
         found["usage_rates"] = _rates(found["usage_rates"], models)
     if found.get("prometheus_url"):
@@ -40,7 +41,7 @@ def _check_url(key: str, value: object) -> None:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc \
             or parts.query or parts.fragment:
         shown = "a URL with credentials" if isinstance(value, str) and "@" in value else value
-        raise BadSetting(key, shown, "must be an http or https URL without credentials and query")
+        raise BadSetting(key, shown, "must be an http or https URL without credentials or query")
 
 
 def _check_text(key: str, value: object, pattern: re.Pattern[str], allowed: str) -> None:
@@ -50,10 +51,10 @@ def _check_text(key: str, value: object, pattern: re.Pattern[str], allowed: str)
 
 def _rates(value: object, models: Collection[str]) -> dict[str, float]:
     if not isinstance(value, Mapping):
-        raise BadSetting("usage_rates", value, "must be a mapping of models to the price of an hour")
+        raise BadSetting("usage_rates", value, "must be a mapping of models to the price of a device-hour")
     for model, rate in value.items():
         if model not in models:
-            raise BadSetting(f"usage_rates.{model}", rate, "no such model in device_info")
+            raise BadSetting(f"usage_rates.{model}", rate, "device_info has no such model")
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not math.isfinite(rate) \
                 or not 0 <= rate <= MOST_RATE:
             raise BadSetting(f"usage_rates.{model}", rate, f"must be a number from 0 to {MOST_RATE}")

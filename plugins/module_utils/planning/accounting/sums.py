@@ -174,7 +174,7 @@ def of_text(text: str) -> Stored:
     try:
         told = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
         if told["version"] != VERSION:
-            raise OtherVersion(f"their version is {told['version']!r}")
+            raise OtherVersion(f"version {told['version']!r}")
         table = {Place(int(row[0]), int(row[1]), str(row[2]), str(row[3]), str(row[4])):
                  Sum(float(row[5]), float(row[6]), int(row[7])) for row in told["rows"]}
         until = float(told["until"])
@@ -185,4 +185,4 @@ def of_text(text: str) -> Stored:
     except OtherVersion:
         raise
     except (AttributeError, KeyError, TypeError, IndexError, ValueError, zlib.error) as error:
-        raise ValueError(f"it holds no sums of usage: {type(error).__name__}: {error}") from None
+        raise ValueError(f"it has no sums of usage: {type(error).__name__}: {error}") from None

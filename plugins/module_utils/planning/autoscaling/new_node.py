@@ -47,7 +47,7 @@ def why_no_new_node(pod: Json, nodes: Iterable[Json], classes: Mapping[str, Json
         return str(error)
     if not reasons or "" in reasons:
         return ""
-    return f"a new node would be as those of its group: {reasons.most_common(1)[0][0]}"
+    return f"a new node of the group would not suit the pod: {reasons.most_common(1)[0][0]}"
 
 
 def _too_many(pod: Json, classes: Mapping[str, Json], most: int) -> str:
@@ -55,7 +55,7 @@ def _too_many(pod: Json, classes: Mapping[str, Json], most: int) -> str:
     asked: Counter[str] = Counter()
     for request in claim["spec"]["devices"]["requests"] if claim else ():
         asked[request["exactly"]["deviceClassName"]] += request["exactly"]["count"]
-    return next((f"it requests {n} devices of {name}, and a node can have {most}"
+    return next((f"the pod requests {n} devices of DeviceClass {name}, and a node can have {most} at most"
                  for name, n in sorted(asked.items()) if n > most), "")
 
 

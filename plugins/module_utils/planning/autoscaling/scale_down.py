@@ -70,16 +70,16 @@ def decide_scale_down(node: SpareNode, policy: ScaleDownPolicy) -> ScaleDownDeci
     if reason := _stays(node, policy):
         return ScaleDownDecision(False, f"node {node.name} stays: {reason}", devices)
     draws = policy.node_watts if node.watts is None else node.watts
-    return ScaleDownDecision(True, f"node {node.name} goes, its devices first", devices + draws)
+    return ScaleDownDecision(True, f"node {node.name} can be removed. Its devices are returned first", devices + draws)
 
 
 def _stays(node: SpareNode, policy: ScaleDownPolicy) -> str:
     if node.in_use:
         return f"{node.in_use} of its devices are in use"
     if node.size <= node.least:
-        return f"its group keeps {node.least} nodes"
+        return f"its group needs at least {node.least} nodes"
     if node.not_removable:
         return node.not_removable
     if policy.policy == RESERVE and node.spare < policy.reserve_nodes:
-        return f"{policy.reserve_nodes} nodes are kept ready for devices, and {node.spare} are"
+        return f"{policy.reserve_nodes} nodes must stay ready for devices, and {node.spare} are ready"
     return ""

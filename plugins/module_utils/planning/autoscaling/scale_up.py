@@ -41,7 +41,7 @@ METHODS = (SHARE, ATTACH, NODE)
 NEW_NODE = "new-node-"
 MOST_NEW_NODES = 64
 """Most nodes that one plan adds."""
-WAITS = "it waits for devices that are on their way back, or for its namespace's share"
+WAITS = "the pod waits for devices that return to the fabric, or for the limits of its namespace"
 NO_NODES = "no node can be added"
 
 
@@ -204,7 +204,7 @@ class _NewNodes:
                        [p for p in plain if p.ref not in self.on_new_nodes])
         for pod in (*with_devices, *plain):
             if pod.ref not in self.on_new_nodes:
-                self.refused[pod.ref] = "no node that can be added serves it" if self.options else NO_NODES
+                self.refused[pod.ref] = "no node that can be added suits the pod" if self.options else NO_NODES
 
     def _grow(self, option: NodeOption, with_devices: list[GatedPod], plain: list[GatedPod]) -> None:
         best: list[PodRef] = []
@@ -270,7 +270,7 @@ def _facts(option: NodeOption, name: str, snapshot: SchedulingSnapshot) -> NodeF
              for model, n in option.devices.items() if model in samples}
     on_fabric = option.fabric is not None or bool(stock)
     return NodeFacts(name, raw, (), name if on_fabric else None, option.fabric if option.fabric is not None else -1,
-                     "" if on_fabric else "it is on no fabric", stock, default_limit=option.limit, driver=driver)
+                     "" if on_fabric else "the node is on no fabric", stock, default_limit=option.limit, driver=driver)
 
 
 def _sample(model: str, driver: str, snapshot: SchedulingSnapshot) -> tuple[str, Json] | None:

@@ -108,12 +108,12 @@ def _against(node: Candidate, count: int, free: Mapping[int, int], alone: bool) 
     if node.problem or node.fabric is None:
         return node.problem or "on no fabric"
     if alone and node.occupied:
-        return "another request has its devices there"
+        return "another request has devices there"
     return "too few free devices" if free.get(node.fabric, count) < count else ""
 
 
 def _shortage(request: NodelessRequest, against: Mapping[str, str]) -> str:
     reasons = Counter(why for why in against.values() if why)
-    told = ", ".join(f"{n}: {why}" for why, n in sorted(reasons.items()))
+    told = ", ".join(f"{why} ({n})" for why, n in sorted(reasons.items()))
     return (f"insufficient number of available nodes for {request.size} x {request.model} ({request.policy})"
-            + (f", of {len(against)}: {told}" if told else ""))
+            + (f". {len(against)} nodes were checked: {told}" if told else ""))

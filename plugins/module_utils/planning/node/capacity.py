@@ -27,7 +27,7 @@ def lacks(node: str, capacity: Mapping[str, str], other_spec: Mapping[str, int])
     for key, resource in RESOURCES.items():
         has = capacity.get(resource, "0")
         if _amount(resource, has) < (asked := int(other_spec.get(key) or 0)):
-            return f"node {node} has {has} of {resource}, and other_spec.{key} asks for {asked}"
+            return f"node {node} has {has} {resource}, but other_spec.{key} requests {asked}"
     return ""
 
 

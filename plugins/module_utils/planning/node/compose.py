@@ -41,7 +41,7 @@ from .supply import DELETING, stays
 
 POLL = 0.5
 ATTACHING, ONLINE, DETACHING = "Attaching", "Online", "Detaching"
-SHOWN = "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim"
+SHOWN = "a ResourceSlice of the node still shows the device, so the scheduler may allocate it"
 
 
 class _Compose:
@@ -101,11 +101,11 @@ class _Compose:
         elif resource.doubt or resource.reclaims:
             self._resolve(resource)
         elif not resource.asked:
-            self._attach(resource, "wanted and not asked for yet")
+            self._attach(resource, "a device is wanted and not requested yet")
         elif resource.operation:
             self._resume(resource)
         elif not self._adopt(resource) and self._past_deadline(resource):
-            self._attach(resource, f"asked {self.attach_deadline:g} s ago without effect")
+            self._attach(resource, f"requested {self.attach_deadline:g} s ago without effect")
 
     def _keep(self, resource: ComposableResource) -> None:
         """Write the node's result for a resource with a device into its state, or delete the
@@ -114,13 +114,13 @@ class _Compose:
         trouble = resource.node_work.trouble or resource.rivalry or (
             f"not detached: {self.snapshot.not_lost}" if self.snapshot.not_lost else "")
         if resource.usable and resource.state != ONLINE:
-            why = "a claim may have its device" if resource.pool_device else "its device is in the node's ResourceSlice"
+            why = "the device is ready for its claim" if resource.pool_device else "the node's ResourceSlice shows it"
             self.actions.append(SetState(self.snapshot.name, why, resource.name, ONLINE))
         elif resource.node_work.fatal and not (resource.used_by or stays(resource, self.snapshot)):
             self.actions.append(DeleteResource(self.snapshot.name, resource.node_work.trouble, resource.name,
                                                resource.model))
         elif resource.error != trouble and (trouble or resource.state == ONLINE):
-            self.actions.append(SetState(self.snapshot.name, trouble or "the node's trouble is over", resource.name,
+            self.actions.append(SetState(self.snapshot.name, trouble or "the node's problem is over", resource.name,
                                          resource.state or ATTACHING, trouble))
 
     def _leave(self, resource: ComposableResource) -> None:
@@ -129,26 +129,28 @@ class _Compose:
             return
         if resource.state == DELETING:
             if not resource.visible or self._came_back(resource):
-                self._finish(resource, "detached and out of the node's ResourceSlice")
+                self._finish(resource, "detached and no longer in the node's ResourceSlice")
         elif resource.device_uid:
             self._detach(resource)
         elif resource.asked and resource.operation:
             self._resume(resource)
         elif resource.doubt == FOREIGN:
             if not self._adopt_foreign(resource) and self._doubt_over(resource):
-                self._finish(resource, "nothing of it came to the machine")
+                self._finish(resource, "the other operator's request attached no device")
         elif not resource.asked or (not self._adopt(resource) and self._past_deadline(resource)):
-            self._finish(resource, "nothing of it is on the fabric")
+            self._finish(resource, "no device was attached for this object")
 
     def _resolve(self, resource: ComposableResource) -> None:
         """Request nothing until it is known whether an earlier process requested the device."""
         if resource.reclaims:
-            self._tell(resource, f"device {resource.reclaims} was attached without a ComposableResource, and CoHDI's "
-                                 "upstream syncer would detach it; it is left alone until somebody deletes this object")
+            self._tell(resource, f"CoHDI's upstream syncer created this object to detach device {resource.reclaims}, "
+                                 "which was attached without a ComposableResource. The controllers do not touch it. "
+                                 "Delete this object, or detach the device with the module fabric_device")
         elif resource.doubt == UNREADABLE:
-            self._tell(resource, f"nothing is asked for: {resource.doubt}; write it as it was, or delete this object")
+            self._tell(resource, f"no device is requested: {resource.doubt}. Restore the annotation, or delete this "
+                                 "object")
         elif not self._adopt_foreign(resource) and self._doubt_over(resource):
-            self._attach(resource, f"nothing came in {self.attach_deadline:g} s of what another operator asked for")
+            self._attach(resource, f"the request of another operator had no effect in {self.attach_deadline:g} s")
 
     def _adopt_foreign(self, resource: ComposableResource) -> bool:
         """Adopt what another operator, such as CoHDI's, attached. Return whether nothing else is to
@@ -165,8 +167,9 @@ class _Compose:
         unowned = [u for u in self._foreign(resource.model) if u not in self.adopted]
         rivals = [r for r in self._like(resource) if r.doubt == FOREIGN]
         if len(self._foreign(resource.model)) > len(rivals):
-            which = f"which of {', '.join(unowned)} on machine {self.snapshot.machine} is its own cannot be told"
-            self._tell(resource, f"nothing is asked for: {resource.doubt}, and {which}; detach what is not wanted")
+            self._tell(resource, f"no device is requested: {resource.doubt}. It is unknown which of "
+                                 f"{', '.join(unowned)} on machine {self.snapshot.machine} belongs to this object. "
+                                 "Detach the devices that no pod needs")
         elif unowned:
             self.adopted.add(unowned[0])
             self.actions.append(Adopt(self.snapshot.name, resource.doubt, resource.name, unowned[0],
@@ -184,7 +187,7 @@ class _Compose:
 
     def _tell(self, resource: ComposableResource, text: str) -> None:
         if resource.error != text:
-            self.actions.append(SetState(self.snapshot.name, "nobody knows what was asked for", resource.name,
+            self.actions.append(SetState(self.snapshot.name, "it is unknown what was requested", resource.name,
                                          resource.state or ATTACHING, text))
 
     def _finish(self, resource: ComposableResource, reason: str) -> None:
@@ -230,16 +233,17 @@ class _Compose:
         """Return which claim has the device, in a sentence, empty if none has."""
         if resource.used_by:
             return f"claim {resource.used_by} uses the device"
-        return f"it is kept for claim {resource.held_for}" if resource.hold_alive else ""
+        return f"the device is reserved for claim {resource.held_for}" if resource.hold_alive else ""
 
     def _stay(self, resource: ComposableResource, why: str) -> None:
         told = f"not detached: {why}"
         if resource.error != told:
-            self.actions.append(SetState(self.snapshot.name, "it cannot leave now", resource.name, DETACHING, told))
+            self.actions.append(SetState(self.snapshot.name, "the device cannot be detached now", resource.name,
+                                         DETACHING, told))
 
     def _resume(self, resource: ComposableResource) -> None:
         """Continue an earlier process's operation at a CDI Manager that can report its result."""
-        self.actions.append(Resume(self.snapshot.name, "an earlier process asked for it", resource.name,
+        self.actions.append(Resume(self.snapshot.name, "an earlier process sent this request", resource.name,
                                    resource.operation))
 
     def _came_back(self, resource: ComposableResource) -> bool:
@@ -268,7 +272,8 @@ class _Compose:
             return self._await_other_node(resource)
         uid = min(found, key=lambda u: (-self._barred(u), u))
         self.adopted.add(uid)
-        self.actions.append(Adopt(self.snapshot.name, "an earlier request attached it unanswered", resource.name, uid))
+        self.actions.append(Adopt(self.snapshot.name, "an earlier request without a reply attached it", resource.name,
+                                  uid))
         return True
 
     def _await_other_node(self, resource: ComposableResource) -> bool:
@@ -329,9 +334,9 @@ class _Compose:
         size = 0 if request.deleting else request.size
         wanted = self._assign(live, wanted_pool_devices(self.snapshot, request.model))
         if len(live) > size:
-            self._release(live, len(live) - size, f"{request.name} wants {size}, has {len(live)}")
+            self._release(live, len(live) - size, f"{request.name} wants {size} devices and has {len(live)}")
         elif len(live) < size and self.snapshot.machine and self._may_ask(request.model) and not request.lacks:
-            reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
+            reason, foreign = f"{request.name} wants {size} devices and has {len(live)}", self._foreign(request.model)
             names = _new_names(request, self.snapshot.name, children, size - len(live))
             claims = [("", uid) for uid in destined(self.snapshot, request, len(names))]
             self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,

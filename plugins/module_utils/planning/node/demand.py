@@ -126,8 +126,7 @@ def label_problems(snapshot: NodeSnapshot, settings: Settings) -> list[str]:
     """Return a sentence for each limit label that is not a number. Such labels are ignored."""
     names = [settings.label(f"{m.k8s_device_name}-{which}") for m in settings.models
              for which in ("size-min", "size-max")]
-    return [f"label {name} of node {snapshot.name} is {snapshot.labels[name]!r}, it must be a whole number; "
-            "it is ignored"
+    return [f"label {name} of node {snapshot.name} is ignored: {snapshot.labels[name]!r} is not a whole number"
             for name in names if name in snapshot.labels and not snapshot.labels[name].isdecimal()]
 
 

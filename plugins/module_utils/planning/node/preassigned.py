@@ -31,13 +31,13 @@ def not_ready_of(group: ClaimGroup, snapshot: NodeSnapshot) -> list[str]:
 
 
 def _progress(resource: ComposableResource) -> str:
-    where = f"{resource.serial or resource.name}, which is its {resource.pool_device}, on node {resource.node}"
+    where = f"{resource.serial or resource.name} (pool device {resource.pool_device}) on node {resource.node}"
     if not resource.device_uid:
-        return f"{where}: the CDI Manager {'was asked for it' if resource.asked else 'is to be asked for it'}"
+        return f"{where}: {'' if resource.asked else 'not yet '}requested from the CDI Manager"
     if resource.visible:
-        return f"{where}: a ResourceSlice of the node shows it, so it may be promised to others"
+        return f"{where}: a ResourceSlice of the node shows it, so the scheduler may allocate it to another claim"
     step = f" (so far: {resource.node_work.last_step})" if resource.node_work.last_step else ""
-    return f"{where}: attached, the node has not written Ready yet{step}"
+    return f"{where}: attached, but the node agent has not reported Ready yet{step}"
 
 
 def spoiled_of(group: ClaimGroup, snapshot: NodeSnapshot) -> str:
@@ -66,5 +66,5 @@ def over(snapshot: NodeSnapshot) -> list[Action]:
 
     Such a device becomes an ordinary device of the node, for any claim.
     """
-    return [SetPoolDevice(snapshot.name, f"no claim has {r.pool_device} any more", r.name, "")
+    return [SetPoolDevice(snapshot.name, f"no claim has pool device {r.pool_device} any more", r.name, "")
             for r in snapshot.resources if r.pool_device and not r.used_by]

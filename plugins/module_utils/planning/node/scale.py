@@ -140,7 +140,7 @@ class _ScalePlan:
         if beyond := next((said for c in group.claims if (said := self.snapshot.over_quota.get(c.uid))), ""):
             return beyond
         if self.snapshot.machine is None:
-            return f"node {self.snapshot.name} cannot be given devices: {self.snapshot.problem}"
+            return f"no device can be attached to node {self.snapshot.name}: {self.snapshot.problem}"
         if group.gated and (in_the_way := stuck_device(self.snapshot, group.need())):
             return in_the_way
         if given_up := next((c.given_up for c in group.claims if c.given_up), ""):
@@ -164,10 +164,10 @@ class _ScalePlan:
         high = limits(self.snapshot, model, self.settings)[1]
         total = tally.wanted + group.need()[name]
         if total > high:
-            return f"node {self.snapshot.name} may hold {high} x {name}, this claim would make it {total}"
+            return f"node {self.snapshot.name} may have at most {high} x {name}, and would have {total} with this claim"
         if total + len(tally.idle) - len(fitting) > high:
-            return (f"node {self.snapshot.name} may hold {high} x {name}, and what it has does not fit this claim: "
-                    f"{group.unfit_why}")
+            return (f"node {self.snapshot.name} may have at most {high} x {name}, and its idle devices do not fit "
+                    f"this claim: {group.unfit_why}")
         return ""
 
     def _no_bar_room(self, model: DeviceModel, group: ClaimGroup) -> str:
@@ -229,13 +229,13 @@ class _ScalePlan:
         given = [r.serial or r.device_uid for claim in group.claims for r in preassigned_to(claim, self.snapshot)]
         parts = [f"{len(rs)} x {m} ({', '.join(r.serial or r.device_uid for r in rs)})" for m, rs in available.items()]
         told = [f"{', '.join(parts)} attached and visible"] if parts else []
-        told += [f"{', '.join(given)} attached and kept for it"] if given else []
+        told += [f"{', '.join(given)} attached and reserved for the claim"] if given else []
         return f"{', '.join(told)} on node {self.snapshot.name}"
 
     def _wait(self, group: ClaimGroup, need: dict[str, int], available: dict[str, list[ComposableResource]],
               more: list[str]) -> None:
         parts = [self._lacking(m, n - len(available[m])) for m, n in need.items() if n > len(available[m])]
-        parts += [*more, *([f"idle there, but {group.unfit_why}"] if group.unfit_why else [])]
+        parts += [*more, *([f"idle devices there do not fit: {group.unfit_why}"] if group.unfit_why else [])]
         for claim in group.claims:
             self.wait_reasons.append(WaitReason(claim.key, "; ".join(parts), claim.allocated_at,
                                                 {"node": self.snapshot.name, "need": dict(claim.need())}))
@@ -253,7 +253,7 @@ class _ScalePlan:
                 text += f" (on the node: {', '.join(steps)})"
         if asked:
             ago = self.snapshot.now - min(r.asked for r in asked)
-            text += f", {len(asked)} asked of the CDI Manager {ago:.1f} s ago"
+            text += f", {len(asked)} requested from the CDI Manager {ago:.1f} s ago"
         errors = sorted({r.error for r in coming if r.error})
         return text + (f" ({'; '.join(errors)})" if errors else "")
 
@@ -301,8 +301,8 @@ class _ScalePlan:
         if staying:
             ready = self._ready(model)
             why = (f"for {self.settings.device_no_removal_duration:g} s after use" if staying > ready
-                   else "ready for claims to come (prewarm)")
-            reason += f", {staying} more kept {why}"
+                   else "for future claims (prewarm)")
+            reason += f", {staying} more stay attached {why}"
         name = request.name if request else request_name(self.snapshot.name, model)
         self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name, row.type,
                                     tuple(dict.fromkeys(waiting_for(self.snapshot, model)))))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ..settings import DeviceModel
 
-FOREIGN = "another operator was attaching it and left no journal"
+FOREIGN = "another operator began to attach its device and recorded no request"
 UNREADABLE = "its annotation composable.infra/attach cannot be read"
 
 
@@ -190,12 +190,12 @@ class ComposableResource:
         """
         if self.also_on:
             return (f"the CDI Manager shows {self.serial or self.name} on {self.also_on} too, so two machines could "
-                    "use it; detach it from one of them")
+                    "use it. Detach it from one of them")
         if len(self.shown_by) < 2:
             return ""
         drivers = " and ".join(self.shown_by)
-        return (f"{self.serial or self.name} is shown by the DRA drivers {drivers} of node {self.node} at once, "
-                "so two claims could have it; take one of them from the node")
+        return (f"the DRA drivers {drivers} of node {self.node} both show {self.serial or self.name}, so two claims "
+                "could have it. Remove one of the drivers from the node")
 
     @property
     def assignable(self) -> bool:

@@ -82,7 +82,8 @@ def stuck_device(snapshot: NodeSnapshot, models: Collection[str]) -> str:
     found = next((r for r in snapshot.resources if r.model in models and stuck(r, snapshot)), None)
     if found is None:
         return ""
-    return f"{found.serial or found.name} is leaving node {snapshot.name} and cannot now; the scheduler could choose it"
+    return (f"{found.serial or found.name} cannot be removed from node {snapshot.name} now, and the scheduler could "
+            "still choose it")
 
 
 def _may_go(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:

@@ -41,10 +41,11 @@ def class_failures(model: DeviceModel, classes: Iterable[Json]) -> dict[str, str
 def refusal(model: DeviceModel, classes: Iterable[Json]) -> str:
     """Return why no pool of the model may be published, in a sentence, empty if it may."""
     found = class_failures(model, classes)
-    said = "; ".join(f"DeviceClass {name} would fail on it: {error}" for name, error in sorted(found.items()))
+    said = ", ".join(f"DeviceClass {name} would fail on their devices ({error})"
+                     for name, error in sorted(found.items()))
     if not said:
         return ""
-    return f"pools of {model.cdi_model_name} are not published: {said}; name the attribute in dra-attributes"
+    return f"pools of {model.cdi_model_name} are not published: {said}. Add the attribute to dra-attributes"
 
 
 def first_error(selectors: Iterable[str], model: DeviceModel) -> str:

@@ -125,7 +125,7 @@ def plan_pool(snapshot: PoolSnapshot, settings: Settings) -> PoolPlan:
     shown = {d for s in current for d in s.devices}
     enough = _shows_enough(shown, snapshot, settings.max_pool_devices)
     if _complete(snapshot.slices, current) and enough and all(_current(s, snapshot, settings) for s in current):
-        return PoolPlan(snapshot.name, "as it should be", tuple(sorted(shown, key=_number)), newest)
+        return PoolPlan(snapshot.name, "up to date", tuple(sorted(shown, key=_number)), newest)
     chunks = [names[i:i + SLICE_LIMIT] for i in range(0, len(names), SLICE_LIMIT)] or [[]]
     specs = [slice_spec(snapshot, settings, chunk, newest + 1, len(chunks)) for chunk in chunks]
     old = sorted(snapshot.slices, key=lambda s: s.name)
@@ -149,9 +149,9 @@ def _shows_enough(shown: set[str], snapshot: PoolSnapshot, most: int) -> bool:
 
 
 def _counts(snapshot: PoolSnapshot) -> str:
-    reserved = f", {snapshot.reserved} reserved" if snapshot.reserved else ""
-    kept = f", {len(snapshot.kept)} kept" if snapshot.kept else ""
-    promised = f"{len(snapshot.promised)} promised{reserved}, {snapshot.arrived} of them arrived"
+    reserved = f", {snapshot.reserved} reserved for gated pods" if snapshot.reserved else ""
+    kept = f", {len(snapshot.kept)} pre-assigned" if snapshot.kept else ""
+    promised = f"{len(snapshot.promised)} allocated{reserved}, {snapshot.arrived} of them attached"
     return f"{snapshot.free} free, {promised}{kept}"
 
 

@@ -22,15 +22,15 @@ def unsupported_feature(pod: Json, extended: bool) -> str:
     """
     spec = pod["spec"]
     if pod["metadata"].get("deletionTimestamp"):
-        return "it is being deleted"
+        return "the pod is being deleted"
     if spec.get("nodeName"):
-        return f"it is bound to node {spec['nodeName']}"
+        return f"the pod is bound to node {spec['nodeName']}"
     if (spec.get("schedulerName") or SCHEDULER) != SCHEDULER:
-        return f"its scheduler is {spec['schedulerName']}, not {SCHEDULER}"
+        return f"the pod's scheduler is {spec['schedulerName']}, not {SCHEDULER}"
     if not spec.get("resourceClaims") and not extended:
-        return "it has no claim, and no DeviceClass serves a resource that it requests"
+        return "the pod has no claim, and no DeviceClass serves a resource that it requests"
     if any(each.get("operator") in NUMERIC_OPERATORS for each in spec.get("tolerations") or ()):
-        return "a toleration compares numbers"
+        return "tolerations that compare numbers are not supported"
     return _volumes(spec) or _groups(spec) or _node_features(spec)
 
 
@@ -38,18 +38,18 @@ def _volumes(spec: Json) -> str:
     for volume in spec.get("volumes") or ():
         kinds = {kind for kind, value in volume.items() if kind != "name" and value is not None}
         if not kinds <= SUPPORTED_VOLUMES:
-            return f"volume {volume['name']} is of kind {', '.join(sorted(kinds - SUPPORTED_VOLUMES))}"
+            return f"volume {volume['name']} has the unsupported kind {', '.join(sorted(kinds - SUPPORTED_VOLUMES))}"
     return ""
 
 
 def _groups(spec: Json) -> str:
     """Exclude kube-scheduler's own gang scheduling (KEP-4671), and claims of such a group."""
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
-        return "it belongs to a PodGroup of the scheduler's own gang scheduling"
+        return "the pod belongs to a PodGroup of the scheduler's own gang scheduling"
     for claim in spec.get("resourceClaims") or ():
         kinds = set(claim) - {"name", "resourceClaimName", "resourceClaimTemplateName"}
         if kinds:
-            return f"resource claim {claim['name']} is given by {', '.join(sorted(kinds))}"
+            return f"resource claim {claim['name']} has the unsupported source {', '.join(sorted(kinds))}"
     return ""
 
 
@@ -58,12 +58,12 @@ def _node_features(spec: Json) -> str:
     later).
     """
     if spec.get("hostNetwork") and spec.get("hostUsers") is False:
-        return "it uses the host's network and a user namespace"
+        return "host network together with a user namespace is not supported"
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
     if any(rule.get("action") == "RestartAllContainers" for rule in rules):
-        return "a restart rule needs a feature of the node"
+        return "the restart rule RestartAllContainers is not supported"
     mounts = (mount for container in containers for mount in container.get("volumeMounts") or ())
     if any(mount.get("bindMountOptions") for mount in mounts):
-        return "options of a bind mount need a feature of the node"
+        return "bindMountOptions are not supported"
     return ""

@@ -21,7 +21,7 @@ from .queue import QueuedPod
 from .scoring import ScoredNodes
 from .supply import Allocation, Rejection, Supplier
 
-GROUP_TOO_LARGE = Rejection("can serve it, but not together with the other pods of its group")
+GROUP_TOO_LARGE = Rejection("can serve this pod, but not together with the other pods of its group")
 
 
 @dataclass(frozen=True, slots=True)

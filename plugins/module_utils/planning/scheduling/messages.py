@@ -50,7 +50,7 @@ def unschedulable_reason(entry: QueueEntry, diagnosis: Diagnosis) -> str:
 
 def returning_reason(entry: QueueEntry, diagnosis: Diagnosis) -> str:
     """Return why pods wait for devices that are returning to the fabric."""
-    return f"{unschedulable_reason(entry, diagnosis)}; devices are on their way back to the fabric"
+    return f"{unschedulable_reason(entry, diagnosis)}. Devices are returning to the fabric"
 
 
 def waiting_reasons(entry: QueueEntry, diagnosis: Diagnosis, position: int, total: int) -> list[WaitReason]:

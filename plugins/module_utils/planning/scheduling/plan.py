@@ -72,7 +72,7 @@ class QueuePlanner:
         if self.snapshot.now < until:
             self._pend(entry, until, self.snapshot.unseen)
         else:
-            reason = f"{self.snapshot.unseen}, for {self.settings.hold_timeout:g} s"
+            reason = f"{self.snapshot.unseen} (waited {self.settings.hold_timeout:g} s)"
             self.releases += [Release(pod.gated.ref, reason, unschedulable=True) for pod in entry.pods]
 
     def _try_schedule(self, entry: QueueEntry) -> None:
@@ -129,7 +129,7 @@ class QueuePlanner:
         recent = self.attached.get(entry.namespace, ())
         if (since := shares.attach_from(entry.namespace, recent, fresh, now)) > now:
             self.queue.wake_at.append(since)
-            had = f"namespace {entry.namespace} had {len(recent)} attaches in a minute"
+            had = f"namespace {entry.namespace} had {len(recent)} attaches in the last minute"
             return f"{had} (namespace_attaches_per_minute)"
         self.used.update({(entry.namespace, model): n for model, n in more.items()})
         self.attached[entry.namespace] = (*recent, *[now] * fresh)

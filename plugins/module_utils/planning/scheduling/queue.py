@@ -29,7 +29,7 @@ Signature = tuple[object, ...]
 
 def unreadable(error: Exception) -> str:
     """Return why a pod that could not be judged is released."""
-    return f"it could not be judged: {type(error).__name__}: {error}"[:MAX_REASON]
+    return f"the pod could not be planned: {type(error).__name__}: {error}"[:MAX_REASON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class _QueueBuilder:
     def add_group(self, group: PodGroup, pods: list[GatedPod]) -> None:
         """Add a group. If one pod cannot be planned, none of its pods can."""
         if group.size < 1:
-            self.queue.unsupported += [(pod, f"group {group.key} does not say its size: {SIZE_RULE}") for pod in pods]
+            self.queue.unsupported += [(pod, f"group {group.key} has no valid size: {SIZE_RULE}") for pod in pods]
             return
         if reason := self._group_pending_reason(group, pods):
             self.queue.pending += [(pod, reason) for pod in pods]
@@ -218,7 +218,7 @@ class _QueueBuilder:
         """Return what must happen before the pod can be planned, empty for nothing."""
         others = [gate["name"] for gate in pod.raw["spec"].get("schedulingGates") or () if gate["name"] != GATE]
         if others:
-            return f"it still has the scheduling gate {others[0]} of another controller"
+            return f"the pod still has the scheduling gate {others[0]} of another controller"
         missing = [name for name, claim in pod.claims.items() if claim is None]
         until = pod.held_since + CLAIM_TIMEOUT
         if missing and self.snapshot.now < until:

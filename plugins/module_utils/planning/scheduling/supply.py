@@ -223,7 +223,7 @@ class _Search:
         values = places.to_come(request, model) if alternative.attachable else None
         if values is None:
             names = ", ".join(name for _number, name in alternative.shared)
-            return Rejection(f"had no {count} idle devices that share {names}, which is known of attached devices only",
+            return Rejection(f"had no {count} idle devices that share {names} (only attached devices show it)",
                              unresolvable=True)
         idle = tuple(groups.get(values, ()))
         coming = min(count - len(idle), max(0, self.node.stock(model).coming - before.coming))

@@ -139,14 +139,14 @@ class UsageKeeper:
             raw = self._client.get(CONFIG_MAPS, NAME, self._namespace)
             found = of_text(str((raw.get("data") or {}).get(FIELD) or ""))
         except ApiError as error:
-            self._say(f"the sums of usage are not read from ConfigMap {self._namespace}/{NAME}: {error}")
+            self._say(f"the sums of usage cannot be read from ConfigMap {self._namespace}/{NAME}: {error}")
             return False
         except OtherVersion as error:
-            self._say(f"the sums of usage in ConfigMap {self._namespace}/{NAME} are of another release: {error}, "
-                      "so they are neither read nor overwritten")
+            self._say(f"ConfigMap {self._namespace}/{NAME} has sums of usage of another release ({error}). They are "
+                      "neither read nor overwritten")
             return False
         except ValueError as error:
-            self._say(f"the sums of usage begin again, ConfigMap {self._namespace}/{NAME} is damaged: {error}")
+            self._say(f"ConfigMap {self._namespace}/{NAME} is damaged, so the sums of usage start from zero: {error}")
             found = Stored()
         else:
             self._say("")
@@ -165,7 +165,7 @@ class UsageKeeper:
         try:
             answer = self._client.merge_patch(CONFIG_MAPS, NAME, body, self._namespace)
         except ApiError as error:
-            self._say(f"the sums of usage are not stored in ConfigMap {self._namespace}/{NAME}: {error}")
+            self._say(f"the sums of usage cannot be stored in ConfigMap {self._namespace}/{NAME}: {error}")
             return
         self._stored, self._version = new, answer["metadata"]["resourceVersion"]
         self._ledger.settled(now, counted)

@@ -87,7 +87,8 @@ def facts_ahead(state: ClusterState, known: KnownNodes) -> t.Iterator[NodeFacts]
 def _unseen(state: ClusterState, fabric: FabricSnapshot | None) -> str:
     if fabric is not None:
         return ""
-    return "the CDI Manager was not seen yet" + (f": {state.fabric_problem}" if state.fabric_problem else "")
+    problem = f": {state.fabric_problem}" if state.fabric_problem else ""
+    return f"no poll of the CDI Manager has succeeded yet{problem}"
 
 
 def _unsure(state: ClusterState, fabric: FabricSnapshot | None, nodes: Mapping[str, NodeFacts]) -> dict[str, str]:

@@ -35,7 +35,7 @@ class ControllerManager(Engine):
         """
         if self.state.snapshot is None:
             said = self.state.fabric_problem
-            return "the CDI Manager was not seen yet" + (f": {said}" if said else "")
+            return "no poll of the CDI Manager has succeeded yet" + (f": {said}" if said else "")
         if self.gating.passes.age() > PASS_SECONDS:
             self.queue.add(GatesKey())
         return self.gating.passes.problem()

@@ -357,7 +357,7 @@ def test_restart_goes_on_with_a_node_that_is_being_removed(testbed: Testbed, mac
 
 def test_reserve_is_kept_first_and_what_is_beyond_goes(testbed: Testbed, machines: Machines) -> None:
     regroup(testbed, scale_down={"policy": "reserve", "reserve_nodes": 1})
-    with pytest.raises(Refused, match="1 nodes are kept ready for devices, and 0 are"):
+    with pytest.raises(Refused, match="1 nodes must stay ready for devices, and 0 are ready"):
         testbed.provider.delete("nodes", [("node-0", "")])
     testbed.provider.delete("nodes", [("node-1", "")])
     testbed.tick(2)
@@ -366,7 +366,7 @@ def test_reserve_is_kept_first_and_what_is_beyond_goes(testbed: Testbed, machine
 
 def test_smallest_size_of_a_group_is_kept(testbed: Testbed, machines: Machines) -> None:
     regroup(testbed, nodes={"min_size": 2}, scale_down={"policy": "power"})
-    with pytest.raises(Refused, match="its group keeps 2 nodes"):
+    with pytest.raises(Refused, match="its group needs at least 2 nodes"):
         testbed.provider.delete("nodes", [("node-0", "")])
 
 

@@ -76,7 +76,7 @@ def test_smallest_size_is_judged_by_the_nodes_that_there_are(testbed: Testbed, m
     testbed.provider.refresh()
     testbed.remove_node("node-1")
     testbed.sync()
-    with pytest.raises(Exception, match="its group keeps 1 nodes"):
+    with pytest.raises(Exception, match="its group needs at least 1 nodes"):
         testbed.provider.delete("nodes", [("node-0", "")])
 
 

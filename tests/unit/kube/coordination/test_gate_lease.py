@@ -63,14 +63,14 @@ def test_pods_are_gated_from_start_to_stop(api: FakeLeases, lease: GateLease) ->
 def test_no_pod_is_gated_before_held_pods_are_served(api: FakeLeases, lease: GateLease, served: Served,
                                                      caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "composable.infra")
-    served.problem = "the CDI Manager was not seen yet"
+    served.problem = "no poll of the CDI Manager has succeeded yet"
     lease.start()
     assert not api.wait_for(lambda: bool(holder(api)), 0.1)
     served.problem = ""
     assert api.wait_for(lambda: bool(holder(api)))
     lease.stop()
     said = [record.getMessage() for record in caplog.records if " new pods" in record.getMessage()]
-    assert said == ["The policy does not gate new pods: the CDI Manager was not seen yet",
+    assert said == ["The policy does not gate new pods: no poll of the CDI Manager has succeeded yet",
                     "The policy gates new pods again"]
 
 

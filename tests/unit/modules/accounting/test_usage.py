@@ -53,8 +53,8 @@ def test_rows_of_a_namespace_by_model(run_module: RunModule, stored: FakeApi) ->
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"from": "soon"}, "from: 'soon' is not usable: must be seconds since 1970, or a time such as"),
-    ({"from": "2027-01-16", "to": "2027-01-15"}, "from: 1800057600 is not usable: must be before to"),
+    ({"from": "soon"}, "from: 'soon' is not usable: must be a number of seconds since 1970, or a time such as"),
+    ({"from": "2027-01-16", "to": "2027-01-15"}, "from: 1800057600 is not usable: must be earlier than to"),
     ({"rates": {"a100": -1}}, "rates.a100: -1 is not usable: must be a number from 0 to 1000000"),
     ({"rates": {"a100": "much"}}, "rates.a100: 'much' is not usable: must be a number from 0 to 1000000"),
     ({"by": ["pod"]}, "value of by must be one or more of: namespace, model, label"),
@@ -69,7 +69,7 @@ def test_options_that_are_not_usable(run_module: RunModule, stored: FakeApi, opt
 def test_damaged_sums_are_one_sentence(run_module: RunModule, api: FakeApi) -> None:
     api.put(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": "composable-infra"}, "data": {FIELD: "?"}})
     found = run_module(usage)
-    assert found["msg"].startswith(f"ConfigMap composable-infra/{NAME} cannot be used: it holds no sums of usage")
+    assert found["msg"].startswith(f"ConfigMap composable-infra/{NAME} cannot be used: it has no sums of usage")
 
 
 def test_controllers_that_have_not_counted_yet(run_module: RunModule, api: FakeApi) -> None:

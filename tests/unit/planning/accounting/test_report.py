@@ -80,7 +80,7 @@ def test_sums_without_a_time_are_in_no_period() -> None:
 
 
 def test_empty_period_is_refused() -> None:
-    with pytest.raises(BadPeriod, match=r"from: 5 is not usable: must be before to, which is 5"):
+    with pytest.raises(BadPeriod, match=r"from: 5 is not usable: must be earlier than to, which is 5"):
         report(stored(), 5.0, 5.0, ("model",), RATES)
 
 

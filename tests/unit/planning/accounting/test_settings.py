@@ -22,19 +22,19 @@ def config(**more: t.Any) -> EngineConfig:
 
 
 @pytest.mark.parametrize(("given", "said"), [
-    ({"usage_rates": {"B200": 1}}, "usage_rates.B200: 1 is not usable: no such model in device_info"),
+    ({"usage_rates": {"B200": 1}}, "usage_rates.B200: 1 is not usable: device_info has no such model"),
     ({"usage_rates": {A100: -1}}, f"usage_rates.{A100}: -1 is not usable: must be a number from 0 to 1000000"),
     ({"usage_rates": {A100: float("nan")}}, "must be a number from 0 to 1000000"),
     ({"usage_rates": {A100: True}}, "must be a number from 0 to 1000000"),
-    ({"usage_rates": [1]}, "usage_rates: [1] is not usable: must be a mapping of models to the price of an hour"),
-    ({"usage_label": "a b"}, "usage_label: 'a b' is not usable: must be the key of a label"),
-    ({"usage_label": 5}, "usage_label: 5 is not usable: must be the key of a label"),
-    ({"usage_currency": "a" * 17}, "must be a name of at most 16 letters"),
+    ({"usage_rates": [1]}, "usage_rates: [1] is not usable: must be a mapping of models to the price of a device-hour"),
+    ({"usage_label": "a b"}, "usage_label: 'a b' is not usable: must be the key of a pod label, such as team"),
+    ({"usage_label": 5}, "usage_label: 5 is not usable: must be the key of a pod label, such as team"),
+    ({"usage_currency": "a" * 17}, "must be a currency of at most 16 letters, such as EUR"),
     ({"prometheus_url": "ftp://x"}, "prometheus_url: 'ftp://x' is not usable: must be an http or https URL"),
-    ({"prometheus_url": "http://"}, "must be an http or https URL without credentials and query"),
-    ({"prometheus_url": "http://x/?a=1"}, "must be an http or https URL without credentials and query"),
-    ({"prometheus_url": "http://x y"}, "must be an http or https URL without credentials and query"),
-    ({"prometheus_url": ["x"]}, "must be an http or https URL without credentials and query")])
+    ({"prometheus_url": "http://"}, "must be an http or https URL without credentials or query"),
+    ({"prometheus_url": "http://x/?a=1"}, "must be an http or https URL without credentials or query"),
+    ({"prometheus_url": "http://x y"}, "must be an http or https URL without credentials or query"),
+    ({"prometheus_url": ["x"]}, "must be an http or https URL without credentials or query")])
 def test_what_is_not_usable(given: dict[str, t.Any], said: str) -> None:
     with pytest.raises(BadConfig) as caught:
         config(**given)

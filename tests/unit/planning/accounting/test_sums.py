@@ -104,5 +104,5 @@ def test_text_of_an_earlier_release_counts_all_attaches_up_to_its_moment() -> No
 
 @pytest.mark.parametrize("text", ["x", "e30=", "eJw=", "ü", "eJyrViouSSwpVrJSMlSqBQAd4wR8"])
 def test_damaged_text_is_one_error(text: str) -> None:
-    with pytest.raises(ValueError, match="it holds no sums of usage"):
+    with pytest.raises(ValueError, match="it has no sums of usage"):
         of_text(text)

@@ -49,7 +49,8 @@ def test_group_without_nodes_may_have_any() -> None:
     (node("a"), {"cpu": "9"}, "Insufficient cpu"),
     (node("a", taints=[GROUP_TAINT]), {}, "untolerated taint"),
     (node("a"), {"nodeSelector": {"kubernetes.io/hostname": "a"}}, "node affinity"),
-    (node("a"), {"containers": requests(5, 4)}, "it requests 9 devices of gpu, and a node can have 8")],
+    (node("a"), {"containers": requests(5, 4)},
+     "the pod requests 9 devices of DeviceClass gpu, and a node can have 8 at most")],
     ids=["room", "taint", "the name of a node", "devices"])
 def test_what_every_node_of_the_group_lacks_a_new_one_lacks(there: t.Any, spec: dict[str, t.Any], said: str) -> None:
     assert said in why(there, **spec)

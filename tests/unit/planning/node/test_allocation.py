@@ -110,16 +110,16 @@ def test_free_devices_of_a_fabric_are_counted_once() -> None:
 def test_shortage_gives_nothing_new_and_says_why() -> None:
     nodes = (Candidate("node-0", 1, "not ready"), Candidate("node-1", 1), Candidate("node-2", None))
     found = plan(2, policy=DIFFERENT_NODE, nodes=nodes, free={1: 3})
-    assert found == Allocation({}, f"insufficient number of available nodes for 2 x {A100} (differentnode), of 3: "
-                                   "1: not ready, 1: on no fabric")
+    assert found == Allocation({}, f"insufficient number of available nodes for 2 x {A100} (differentnode). 3 nodes "
+                                   "were checked: not ready (1), on no fabric (1)")
     assert plan(2, on("a", 1), policy=DIFFERENT_NODE, nodes=nodes, free={1: 3}).shares == {"node-1": 1}
     assert "too few free devices" in plan(4, free={1: 3}).error
 
 
 @pytest.mark.parametrize(("asked", "lacking"), [
     ({}, ""), ({"milli_cpu": 8000, "memory": 2**30, "allowed_pod_number": 110}, ""),
-    ({"milli_cpu": 8001}, "milli_cpu asks for 8001"), ({"ephemeral_storage": 1}, "has 0 of ephemeral-storage"),
-    ({"memory": 2**31}, "has 1Gi of memory")])
+    ({"milli_cpu": 8001}, "milli_cpu requests 8001"), ({"ephemeral_storage": 1}, "has 0 ephemeral-storage"),
+    ({"memory": 2**31}, "has 1Gi memory")])
 def test_other_spec_is_compared_with_what_the_node_has(asked: dict[str, int], lacking: str) -> None:
     found = lacks("node-0", {"cpu": "8", "memory": "1Gi", "pods": "110"}, asked)
     assert (lacking in found) is True
@@ -127,7 +127,7 @@ def test_other_spec_is_compared_with_what_the_node_has(asked: dict[str, int], la
 
 
 def test_capacity_that_cannot_be_read_is_none() -> None:
-    assert "has much of cpu" in lacks("node-0", {"cpu": "much"}, {"milli_cpu": 1})
+    assert "has much cpu" in lacks("node-0", {"cpu": "much"}, {"milli_cpu": 1})
 
 
 def share(size: int, name: str = "theirs") -> t.Any:

@@ -59,7 +59,7 @@ def test_one_resource_is_created_for_each_device_that_is_missing() -> None:
     assert len(of(plan, CreateResource)) == 2
     action = of(plan, CreateResource)[0]
     assert (action.request, action.model, action.machine) == ("request", A100, "machine-0")
-    assert action.reason == "request wants 3, has 1"
+    assert action.reason == "request wants 3 devices and has 1"
 
 
 def test_resource_remembers_which_devices_nobody_owned() -> None:
@@ -217,7 +217,7 @@ def test_unanswered_request_is_not_asked_again_before_its_deadline() -> None:
 
 def test_unanswered_request_without_effect_is_asked_again() -> None:
     action = one(compose(request(1), asked("r", age=ATTACH_DEADLINE), **on_machine("x", model=T4)), Attach)
-    assert (action.resource, action.reason) == ("r", "asked 180 s ago without effect")
+    assert (action.resource, action.reason) == ("r", "requested 180 s ago without effect")
 
 
 def test_it_is_not_asked_again_unless_the_machine_was_seen() -> None:

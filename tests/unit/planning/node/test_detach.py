@@ -48,7 +48,7 @@ def released(size: int, *parts: ComposableResource, **more: t.Any) -> list[str]:
 
 def test_surplus_resource_is_deleted() -> None:
     action = one(compose(request(0), online("r")), DeleteResource)
-    assert (action.resource, action.reason) == ("r", "request wants 0, has 1")
+    assert (action.resource, action.reason) == ("r", "request wants 0 devices and has 1")
 
 
 def test_no_more_than_the_surplus_goes() -> None:
@@ -138,7 +138,7 @@ def test_detach_is_asked_where_it_was_attached_even_if_the_node_is_gone() -> Non
 def test_device_that_a_slice_still_shows_leaves_only_when_it_is_tainted() -> None:
     shown = online("r", deleting=True, node_work=LET_GO)
     action = one(leaving(shown), SetState)
-    assert action.error.startswith("not detached: a ResourceSlice of the node still shows it")
+    assert action.error.startswith("not detached: a ResourceSlice of the node still shows the device")
     assert not of(leaving(shown), Detach)
     assert of(leaving(replace(shown, tainted=True)), Detach)
 
@@ -184,7 +184,7 @@ def test_deleted_resource_in_use_says_so_and_stays() -> None:
 
 def test_deleted_resource_that_is_kept_for_a_claim_says_so_and_stays() -> None:
     action = one(compose(held("r", deleting=True, held_for="uid-train")), SetState)
-    assert action.error == "not detached: it is kept for claim uid-train"
+    assert action.error == "not detached: the device is reserved for claim uid-train"
 
 
 def test_it_is_said_once() -> None:

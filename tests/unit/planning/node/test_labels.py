@@ -116,4 +116,4 @@ def test_fabric_label_is_set_changed_and_removed() -> None:
 def test_limit_that_is_no_number_is_named() -> None:
     labels = {"cohdi.io/a100-size-max": "many", "cohdi.io/a100-size-min": "1", "cohdi.io/other-size-max": "x"}
     assert label_problems(node(labels=labels), SETTINGS) == [
-        "label cohdi.io/a100-size-max of node node-0 is 'many', it must be a whole number; it is ignored"]
+        "label cohdi.io/a100-size-max of node node-0 is ignored: 'many' is not a whole number"]

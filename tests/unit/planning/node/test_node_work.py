@@ -183,7 +183,7 @@ def test_held_pod_goes_elsewhere_where_a_device_cannot_leave_and_cannot_be_taint
     hung = online("old", deleting=True, node_work=NodeWork(asked=True, trouble=HUNG))
     assert gate(hung) == []
     action = one(plan_scale(node(claim(phase="gated"), request(1), online("r"), hung), settings()), Unreserve)
-    assert action.reason == "GPU-old is leaving node node-0 and cannot now; the scheduler could choose it"
+    assert action.reason == "GPU-old cannot be removed from node node-0 now, and the scheduler could still choose it"
     marked = plan_scale(node(claim(), request(1), online("r"), hung), settings())
     assert len(of(marked, MarkClaim)) == 1, "a claim that was allocated here has no other choice"
 
@@ -207,9 +207,9 @@ def problem(*parts: ComposableResource, **more: t.Any) -> str:
 
 
 def test_it_is_said_why_devices_stay_and_why_none_come() -> None:
-    assert problem(online("r"), used("u"), no_hands=NO_AGENT) == f"1 idle devices stay: {NO_AGENT}"
+    assert problem(online("r"), used("u"), no_hands=NO_AGENT) == f"1 idle devices stay attached: {NO_AGENT}"
     both = problem(online("r"), no_hands=NO_AGENT, blocked={A100: NO_AGENT})
-    assert both == f"1 idle devices stay and no device can be attached: {NO_AGENT}"
+    assert both == f"1 idle devices stay attached and no device can be attached: {NO_AGENT}"
     assert problem(no_hands=NO_AGENT, blocked={A100: NO_AGENT}) == f"no device can be attached: {NO_AGENT}"
 
 
@@ -221,8 +221,8 @@ def test_nothing_is_said_where_somebody_works_or_nobody_has_to() -> None:
 
 def test_device_that_two_drivers_show_is_waited_for_and_told_on_its_object() -> None:
     twice = online("r", usable=False, shown_by=("gpu.nvidia.com", "own.example"))
-    said = ("GPU-r is shown by the DRA drivers gpu.nvidia.com and own.example of node node-0 at once, so two claims "
-            "could have it; take one of them from the node")
+    said = ("the DRA drivers gpu.nvidia.com and own.example of node node-0 both show GPU-r, so two claims could have "
+            "it. Remove one of the drivers from the node")
     assert one(compose(request(1), twice), SetState).error == said
     assert not of(compose(request(1), replace(twice, error=said)), SetState)
     (reason,) = plan_scale(node(claim(), request(1), twice), settings()).wait_reasons
@@ -235,7 +235,7 @@ def test_device_that_two_drivers_show_is_waited_for_and_told_on_its_object() -> 
 @pytest.mark.parametrize("more", [{}, {"used_by": "default/c", "in_use": True}], ids=["idle", "in use"])
 def test_device_that_another_machine_has_too_stays_and_is_told_on_its_object(more: dict[str, t.Any]) -> None:
     twice = online("r", usable=False, also_on="machine m1", **more)
-    said = ("the CDI Manager shows GPU-r on machine m1 too, so two machines could use it; detach it from one of them")
+    said = ("the CDI Manager shows GPU-r on machine m1 too, so two machines could use it. Detach it from one of them")
     assert one(compose(request(1), twice), SetState).error == said
     assert len(compose(request(1), twice).actions) == 1
     calm = replace(twice, error=said, usable=True, also_on="")

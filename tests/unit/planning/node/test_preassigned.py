@@ -143,14 +143,15 @@ def test_device_of_a_claim_stays() -> None:
 
 
 @pytest.mark.parametrize(("more", "said"), [
-    ({"device_uid": "", "serial": ""}, f"r, which is its {FIRST}, on node node-0: the CDI Manager was asked for it"),
+    ({"device_uid": "", "serial": ""}, f"r (pool device {FIRST}) on node node-0: requested from the CDI Manager"),
     ({"device_uid": "", "serial": "", "asked": 0.0},
-     f"r, which is its {FIRST}, on node node-0: the CDI Manager is to be asked for it"),
-    ({"visible": True}, f"GPU-r, which is its {FIRST}, on node node-0: a ResourceSlice of the node shows it, so it may "
-                        "be promised to others"),
+     f"r (pool device {FIRST}) on node node-0: not yet requested from the CDI Manager"),
+    ({"visible": True}, f"GPU-r (pool device {FIRST}) on node node-0: a ResourceSlice of the node shows it, so the "
+                        "scheduler may allocate it to another claim"),
     ({"node_work": NodeWork(last_step="Bound")},
-     f"GPU-r, which is its {FIRST}, on node node-0: attached, the node has not written Ready yet (so far: Bound)"),
-    ({}, f"GPU-r, which is its {FIRST}, on node node-0: attached, the node has not written Ready yet"),
+     f"GPU-r (pool device {FIRST}) on node node-0: attached, but the node agent has not reported Ready yet (so far: "
+     "Bound)"),
+    ({}, f"GPU-r (pool device {FIRST}) on node node-0: attached, but the node agent has not reported Ready yet"),
 ])
 def test_what_a_claim_waits_for(more: dict[str, t.Any], said: str) -> None:
     assert waits_for(direct(given=[FIRST]), given(usable=False, **more), it.request(1)) == said

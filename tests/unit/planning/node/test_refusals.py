@@ -78,7 +78,7 @@ def test_blocked_model_does_not_touch_others() -> None:
 def test_node_without_a_machine() -> None:
     view = node(claim("c"), machine=None, fabric=None, problem="its providerID is 'empty'")
     assert failed(plan_scale(view, SETTINGS)) == {
-        "c": "node node-0 cannot be given devices: its providerID is 'empty'"}
+        "c": "no device can be attached to node node-0: its providerID is 'empty'"}
 
 
 def test_unknown_pool_is_named() -> None:
@@ -150,7 +150,7 @@ def test_failed_conflict_does_not_bar_the_next_claim() -> None:
 
 def test_more_than_the_node_may_hold() -> None:
     plan = plan_scale(node(claim("old", age=9), claim("new", age=1), labels={MAX_LABEL: "1"}), SETTINGS)
-    assert failed(plan) == {"new": "node node-0 may hold 1 x A100 40G, this claim would make it 2"}
+    assert failed(plan) == {"new": "node node-0 may have at most 1 x A100 40G, and would have 2 with this claim"}
     assert one(plan, SetSize).size == 1
 
 

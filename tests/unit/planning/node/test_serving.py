@@ -215,7 +215,7 @@ def test_verdict_says_what_was_asked_and_when() -> None:
     plan = plan_scale(view, SETTINGS)
     assert verdict(plan, "c").waits_for == (
         "2 x A100 40G on node node-0, 1 attached but not yet in the node's ResourceSlice, "
-        "1 asked of the CDI Manager 2.5 s ago")
+        "1 requested from the CDI Manager 2.5 s ago")
     assert verdict(plan, "c").evidence == {"node": "node-0", "need": {A100: 2}}
 
 

@@ -32,7 +32,7 @@ def row(**attributes: str) -> DeviceModel:
 def test_row_without_type_breaks_the_vendors_class() -> None:
     assert class_failures(row(productName="A100"), [device_class(VENDORS)]) == {"gpu.nvidia.com": "no such key: type"}
     said = refusal(row(productName="A100"), [device_class(VENDORS)])
-    assert "DeviceClass gpu.nvidia.com would fail on it: no such key: type" in said
+    assert "DeviceClass gpu.nvidia.com would fail on their devices (no such key: type)" in said
     assert "dra-attributes" in said
 
 

@@ -210,7 +210,7 @@ def test_same_names_in_other_slices_are_complete() -> None:
 
 
 def test_reason_gives_the_counts() -> None:
-    assert plan(4, 0, 1, arrived=1).reason == "4 free, 2 promised, 1 of them arrived"
+    assert plan(4, 0, 1, arrived=1).reason == "4 free, 2 allocated, 1 of them attached"
 
 
 def apply(found: PoolPlan, slices: dict[str, PoolSlice], fresh: t.Iterator[int]) -> dict[str, PoolSlice]:
@@ -295,7 +295,7 @@ def test_any_history_with_a_ceiling(seed: int) -> None:
 def test_names_that_claims_keep_stay_and_are_not_free() -> None:
     found = plan_pool(PoolSnapshot(MODEL, 1, 2, kept=frozenset(names(0, 7))), SETTINGS)
     assert found.devices == tuple(names(0, 1, 2, 7))
-    assert found.reason == "2 free, 0 promised, 0 of them arrived, 2 kept"
+    assert found.reason == "2 free, 0 allocated, 0 of them attached, 2 pre-assigned"
 
 
 def test_name_that_a_claim_keeps_and_another_promise() -> None:

@@ -42,28 +42,31 @@ def volume(**kind: t.Any) -> list[Json]:
 
 
 LET_GO = [
-    ({"schedulerName": "other"}, "its scheduler is other, not default-scheduler"),
-    ({"nodeName": "n"}, "it is bound to node n"),
-    ({"volumes": volume(persistentVolumeClaim={"claimName": "c"})}, "volume v is of kind persistentVolumeClaim"),
-    ({"volumes": volume(ephemeral={})}, "volume v is of kind ephemeral"),
-    ({"volumes": volume(csi={"driver": "d"})}, "volume v is of kind csi"),
-    ({"volumes": volume(emptyDir={}) + volume(rbd={})}, "volume v is of kind rbd"),
-    ({"schedulingGroup": {"podGroupName": "g"}}, "it belongs to a PodGroup of the scheduler's own gang scheduling"),
-    ({"workloadRef": {"name": "g"}}, "it belongs to a PodGroup of the scheduler's own gang scheduling"),
-    ({"tolerations": [{"key": "a", "operator": "Gt", "value": "1"}]}, "a toleration compares numbers"),
-    ({"hostNetwork": True, "hostUsers": False}, "it uses the host's network and a user namespace"),
+    ({"schedulerName": "other"}, "the pod's scheduler is other, not default-scheduler"),
+    ({"nodeName": "n"}, "the pod is bound to node n"),
+    ({"volumes": volume(persistentVolumeClaim={"claimName": "c"})},
+     "volume v has the unsupported kind persistentVolumeClaim"),
+    ({"volumes": volume(ephemeral={})}, "volume v has the unsupported kind ephemeral"),
+    ({"volumes": volume(csi={"driver": "d"})}, "volume v has the unsupported kind csi"),
+    ({"volumes": volume(emptyDir={}) + volume(rbd={})}, "volume v has the unsupported kind rbd"),
+    ({"schedulingGroup": {"podGroupName": "g"}},
+     "the pod belongs to a PodGroup of the scheduler's own gang scheduling"),
+    ({"workloadRef": {"name": "g"}}, "the pod belongs to a PodGroup of the scheduler's own gang scheduling"),
+    ({"tolerations": [{"key": "a", "operator": "Gt", "value": "1"}]},
+     "tolerations that compare numbers are not supported"),
+    ({"hostNetwork": True, "hostUsers": False}, "host network together with a user namespace is not supported"),
     ({"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
-     "a restart rule needs a feature of the node"),
+     "the restart rule RestartAllContainers is not supported"),
     ({"initContainers": [{"name": "c", "volumeMounts": [{"name": "v", "bindMountOptions": ["noexec"]}]}]},
-     "options of a bind mount need a feature of the node"),
+     "bindMountOptions are not supported"),
     ({"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]},
      "claim p-extended-resources, request container-0-example.com/gpu: the fabric does not serve DeviceClass extended"),
     ({"initContainers": [{"name": "c", "resources": {"requests": {IMPLICIT: "1"}}}]},
      f"claim p-extended-resources, request container-0-{IMPLICIT}: the fabric does not serve DeviceClass extended"),
     ({"containers": [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]}, "'much' is not a quantity"),
     ({"resourceClaims": [{"name": "gpu", "podGroupResourceClaim": "x"}]},
-     "resource claim gpu is given by podGroupResourceClaim"),
-    ({"resourceClaims": []}, "it has no claim, and no DeviceClass serves a resource that it requests"),
+     "resource claim gpu has the unsupported source podGroupResourceClaim"),
+    ({"resourceClaims": []}, "the pod has no claim, and no DeviceClass serves a resource that it requests"),
 ]
 SUPPORTED: list[Json] = [
     {"schedulerName": "default-scheduler"}, {"volumes": volume(emptyDir={})}, {"volumes": volume(configMap={})},
@@ -102,21 +105,22 @@ CLAIMS = [
     (asking(), "its claims request no device"),
     (asking(exactly(A100, 33)), "claim c requests more than 32 devices"),
     (asking([exactly(A100, 2), exactly(T4, 31)], exactly(A100, 2)), "claim c requests more than 32 devices"),
-    (asking(*[exactly(None)] * 6), "its claims can be satisfied in too many ways"),
+    (asking(*[exactly(None)] * 6), "its claims can be satisfied in more than 1024 ways"),
     (asking(exactly("B300")), ANY_CLAIM + "no model of device_info satisfies it"),
-    (asking(exactly(A100, 1, UUID)), ANY_CLAIM + f"it is not known which model satisfies {UUID!r}"),
-    (asking(exactly(A100, 1, SLOT)), ANY_CLAIM + f"it is not known which model satisfies {SLOT!r}"),
+    (asking(exactly(A100, 1, UUID)), ANY_CLAIM + f"it is unknown which model satisfies {UUID!r}"),
+    (asking(exactly(A100, 1, SLOT)), ANY_CLAIM + f"it is unknown which model satisfies {SLOT!r}"),
     (asking(exactly(A100, 1, "cel.bind(a, b, c)")), "is not supported"),
     (asking([exactly(deviceClassName="nic"), exactly()]), ANY_CLAIM + "the fabric does not serve DeviceClass nic"),
     (asking([exactly("B300"), exactly(adminAccess=True)]), ANY_CLAIM + "adminAccess is not supported"),
     (asking(exactly(), exactly(adminAccess=True)), "claim c, request r1: adminAccess is not supported"),
-    (asking(exactly(), constraints=[{"distinctAttribute": "a.com/b"}]), "claim c: this constraint is not supported"),
+    (asking(exactly(), constraints=[{"distinctAttribute": "a.com/b"}]),
+     "claim c: constraints need matchAttribute and requests without alternatives"),
     (asking([exactly(), exactly()], constraints=[{"matchAttribute": f"{DRIVER}/productName"}]),
-     "claim c: this constraint is not supported"),
+     "claim c: constraints need matchAttribute and requests without alternatives"),
     (asking(exactly(), constraints=[{"matchAttribute": f"{DRIVER}/productName", "requests": ["r0/s0"]}]),
-     "claim c: this constraint is not supported"),
+     "claim c: constraints need matchAttribute and requests without alternatives"),
     (asking(exactly(A100), exactly(T4), constraints=[{"matchAttribute": f"{DRIVER}/productName"}]),
-     f"claim c: it is not known which devices share {DRIVER}/productName"),
+     f"claim c: it is unknown which devices share {DRIVER}/productName"),
 ]
 
 
@@ -179,7 +183,7 @@ def test_foreign_gate_is_waited_for_and_nothing_is_attached_meanwhile() -> None:
     gates = [{"name": GATE}, {"name": "kueue.x-k8s.io/admission"}]
     found = plan(node("n"), gated("p", schedulingGates=gates), free=9)
     assert wait_reason(found, "p").waits_for == (
-        "it still has the scheduling gate kueue.x-k8s.io/admission of another controller")
+        "the pod still has the scheduling gate kueue.x-k8s.io/admission of another controller")
     assert not found.placements
     assert not found.releases
 
@@ -207,7 +211,7 @@ def test_devices_that_were_seen_say_what_models_have() -> None:
     samples: dict[str, tuple[Json, ...]] = {A100: (device(0, **slots("x")), device(1, **slots("x")))}
     assert nodes_by_pod(plan(node("n"), gated("p", ask), free=1, samples=samples)) == {"p": "n"}
     samples = {A100: (device(0, **slots("x")), device(1, **slots("y")))}
-    assert "it is not known" in release(plan(node("n"), gated("p", ask), free=1, samples=samples), "p").reason
+    assert "it is unknown" in release(plan(node("n"), gated("p", ask), free=1, samples=samples), "p").reason
     samples = {A100: (device(0, **slots("z")),), T4: (device(0, T4),), H100: (device(0, H100),)}
     assert "no model" in release(plan(node("n"), gated("p", ask), free=1, samples=samples), "p").reason
 

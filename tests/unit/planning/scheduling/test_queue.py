@@ -184,7 +184,7 @@ class TestGroups:
     def test_one_that_is_not_supported_takes_the_others_along(self) -> None:
         group = [gated("a", group=("g", 2)), gated("b", group=("g", 2), schedulerName="other")]
         found = plan(node("n"), *group, free=3)
-        assert release(found, "a").reason == "pod b of group g: its scheduler is other, not default-scheduler"
+        assert release(found, "a").reason == "pod b of group g: the pod's scheduler is other, not default-scheduler"
         assert not release(found, "a").unschedulable
 
     def test_one_that_is_not_ready_holds_the_others(self) -> None:
@@ -197,7 +197,7 @@ class TestGroups:
 
     def test_a_group_without_a_size_is_let_go(self) -> None:
         found = plan(node("n"), *many(2, "g", group=("g", 0)), free=3)
-        assert release(found, "g0").reason == f"group g does not say its size: {SIZE_RULE}"
+        assert release(found, "g0").reason == f"group g has no valid size: {SIZE_RULE}"
 
     def test_of_two_groups_the_older_is_served_whole(self) -> None:
         groups = [gated(f"{g}{i}", age=age + i, group=(g, 3)) for i in range(3) for g, age in (("x", 1), ("y", 2))]

@@ -175,7 +175,7 @@ def test_idle_devices_that_the_scheduler_would_not_give(entry: Json, tolerations
 def test_selector_for_one_device_is_evaluated_on_idle_devices() -> None:
     ask = [exactly(A100, 1, UUID), exactly()]
     found = plan(node("n", stock=a100(idle=idle(2))), gated("p", ask), free=0)
-    assert "it is not known" in release(found, "p").reason
+    assert "it is unknown" in release(found, "p").reason
 
 
 def test_device_that_its_model_does_not_describe_is_used_when_it_is_there() -> None:

@@ -54,7 +54,7 @@ def test_label_without_a_size_is_told(held: Bench) -> None:
     held.put(claim("train"), raw)
     held.reconcile(GatesKey())
     assert gate_names(held) == []
-    assert held.told("GateReleased") == [f"group default/g does not say its size: {SIZE_RULE}"]
+    assert held.told("GateReleased") == [f"group default/g has no valid size: {SIZE_RULE}"]
 
 
 def test_pods_of_a_job_wait_for_each_other_and_not_for_another_run(held: Bench) -> None:

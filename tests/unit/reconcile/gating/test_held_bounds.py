@@ -74,7 +74,7 @@ def test_annotation_of_one_pod_stops_no_other(held: Bench) -> None:
                                           "annotations": {pods.GROUP_SIZE: "1" * 4301}}})
     held.reconcile(GatesKey())
     assert (reserved(held), gate_names(held, "evil")) == ([("good", "node-0")], [])
-    assert "does not say its size" in held.told("GateReleased")[0]
+    assert "has no valid size" in held.told("GateReleased")[0]
 
 
 def test_pod_that_cannot_be_read_stops_no_other(held: Bench) -> None:
@@ -105,12 +105,13 @@ class TestManagerThatWasNeverSeen:
         ask(held)
         held.reconcile(GatesKey())
         assert gate_names(held) == [pods.GATE]
-        assert "not seen yet: it does not answer" in held.gating.wait_reasons[0].waits_for
+        said = "no poll of the CDI Manager has succeeded yet: it does not answer"
+        assert said in held.gating.wait_reasons[0].waits_for
         assert held.later[-1][1] == pytest.approx(time.time() + HOLD, abs=5.0)
         later(HOLD)
         held.reconcile(GatesKey())
         assert gate_names(held) == []
-        assert "for 60 s" in held.told("GateReleased")[0]
+        assert "(waited 60 s)" in held.told("GateReleased")[0]
 
     def test_time_counts_from_when_this_process_saw_the_pod(self, held: Bench) -> None:
         """Its creation is by the clock of another host."""

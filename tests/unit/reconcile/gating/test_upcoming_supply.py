@@ -69,7 +69,7 @@ def test_pod_waits_for_a_device_whose_pod_leaves(taken: Bench) -> None:
     ask(taken)
     taken.reconcile(GatesKey())
     assert taken.told("GateReleased") == [] == reserved(taken)
-    assert "on their way back" in taken.gating.wait_reasons[0].waits_for
+    assert "Devices are returning to the fabric" in taken.gating.wait_reasons[0].waits_for
 
 
 def test_pod_waits_for_a_device_whose_pod_has_left_when_the_nodes_were_read(taken: Bench,

@@ -287,7 +287,7 @@ def test_pool_pass_publishes(bench: Bench) -> None:
     bench.reconcile(PoolKey(A100, 1))
     (slice_,) = bench.api.of(SLICES)
     assert [d["name"] for d in slice_["spec"]["devices"]] == ["a100-0", "a100-1", "a100-2", "a100-3"]
-    assert bench.told("PoolPublished") == ["4 devices, generation 1 (4 free, 0 promised, 0 of them arrived)"]
+    assert bench.told("PoolPublished") == ["4 devices, generation 1 (4 free, 0 allocated, 0 of them attached)"]
     bench.reconcile(PoolKey(A100, 1))
     assert len(bench.api.writes(SLICES)) == 1
 

@@ -307,7 +307,7 @@ def test_device_that_cannot_be_tainted_stays_until_no_slice_shows_it(leaving: Be
         leaving.api.paths = {}
     detach(leaving)
     assert leaving.fabric.detaches == []
-    assert leaving.status()["error"].startswith("not detached: a ResourceSlice of the node still shows it")
+    assert leaving.status()["error"].startswith("not detached: a ResourceSlice of the node still shows the device")
     leaving.put(objects.local_slice())
     detach(leaving)
     assert leaving.fabric.detaches

@@ -74,7 +74,7 @@ def test_which_of_two_devices_is_cohdis_is_not_guessed(wanted: Bench) -> None:
     reconcile(wanted)
     assert wanted.fabric.attaches == []
     assert "cdi_device_id" not in wanted.status()
-    assert "which of x, y on machine machine-0 is its own cannot be told" in wanted.status()["error"]
+    assert "It is unknown which of x, y on machine machine-0 belongs to this object" in wanted.status()["error"]
 
 
 def test_two_that_cohdi_was_attaching_get_one_each(wanted: Bench) -> None:
@@ -95,7 +95,8 @@ def test_journal_that_cannot_be_read_means_that_nobody_knows(wanted: Bench, text
     assert wanted.fabric.attaches == []
     assert len(wanted.api.of(COMPOSABLE_RESOURCES)) == 1
     assert "cdi_device_id" not in wanted.status()
-    assert wanted.status()["error"].startswith("nothing is asked for: its annotation composable.infra/attach cannot be")
+    assert wanted.status()["error"].startswith(
+        "no device is requested: its annotation composable.infra/attach cannot be")
 
 
 def test_object_whose_journal_cannot_be_read_may_be_deleted(wanted: Bench) -> None:
@@ -117,7 +118,8 @@ def test_object_of_cohdis_upstream_syncer_gets_no_device_and_its_own_is_nobodys(
     reconcile(wanted)
     assert wanted.fabric.attaches == []
     assert "cdi_device_id" not in wanted.status(), "not adopted by another either"
-    assert "device static was attached without a ComposableResource" in wanted.status("gpu-sync")["error"]
+    said = "to detach device static, which was attached without a ComposableResource"
+    assert said in wanted.status("gpu-sync")["error"]
     reconcile(wanted)
     assert wanted.fabric.detaches == []
 

@@ -115,7 +115,7 @@ def test_too_few_nodes_wait_with_the_error_until_there_are_enough(three: Bench) 
 
 def test_node_without_the_capacity_is_named_in_the_error(three: Bench) -> None:
     three.put(nodeless(1, other_spec={"milli_cpu": 9000}))
-    assert "of 3: 3: has 8 of cpu, and other_spec.milli_cpu asks for 9000" in status(three)["error"]
+    assert "3 nodes were checked: has 8 cpu, but other_spec.milli_cpu requests 9000 (3)" in status(three)["error"]
 
 
 def test_smaller_size_gives_some_back_and_a_deleted_request_all(three: Bench) -> None:

@@ -58,7 +58,7 @@ def selecting(product: str, count: int = 1, **more: t.Any) -> dict[str, t.Any]:
 def test_claim_that_waits_for_its_device(quiet: Quiet) -> None:
     found = said(quiet, objects.claim("train", RESULT), objects.resource("gpu-a", asked=2, request="x"))
     assert found.claim == "default/train"
-    assert re.fullmatch(r"1 x A100 40G on node node-0, 1 asked of the CDI Manager \d+\.\d s ago", found.waits_for)
+    assert re.fullmatch(r"1 x A100 40G on node node-0, 1 requested from the CDI Manager \d+\.\d s ago", found.waits_for)
     assert found.evidence["node"] == "node-0"
 
 
@@ -137,9 +137,9 @@ def test_what_a_direct_claim_waits_for_on_its_way(quiet: Quiet) -> None:
     name = "a100-fabric1/a100-0"
     claim, pod = objects.claim("train", RESULT), objects.pod()
     asked = said(quiet, claim, pod, objects.resource("gpu-a", asked=2, POOL_DEVICE=name))
-    assert asked.waits_for.endswith("the CDI Manager was asked for it")
+    assert asked.waits_for.endswith("on node node-0: requested from the CDI Manager")
     attached = said(quiet, objects.resource("gpu-a", device="d1", serial="GPU-d1", NODE=UP.to_json(), POOL_DEVICE=name))
-    assert attached.waits_for.endswith("attached, the node has not written Ready yet (so far: Bound)")
+    assert attached.waits_for.endswith("attached, but the node agent has not reported Ready yet (so far: Bound)")
     told = said(quiet, objects.claim("train", RESULT, devices=[objects.told(RESULT, objects.READY)]))
     assert told.waits_for.startswith("the scheduler to bind its pod")
     served = said(quiet, {**pod, "spec": {**pod["spec"], "nodeName": "node-0"}})

@@ -309,7 +309,7 @@ def test_feature_that_gated_pods_cannot_use_fails_it(served: Bench) -> None:
     served.api.put(POD_TEMPLATES, support.pod_template(schedulerName="mine"))
     served.put(support.request())
     support.go_on(served)
-    assert "its scheduler is mine" in support.conditions(served)["Failed"][2]
+    assert "the pod's scheduler is mine" in support.conditions(served)["Failed"][2]
 
 
 def test_priority_of_a_template_does_not_count(served: Bench) -> None:

@@ -99,7 +99,7 @@ def test_device_that_two_drivers_show_at_once_is_given_to_nobody(bench: Bench) -
     bench.put(again := shown_twice("own.example"))
     (seen,) = node_snapshot(bench.state, "node-0").resources
     assert (seen.visible, seen.usable) == (True, False)
-    assert "shown by the DRA drivers gpu.nvidia.com and own.example of node node-0 at once" in seen.rivalry
+    assert "the DRA drivers gpu.nvidia.com and own.example of node node-0 both show" in seen.rivalry
     bench.drop(again)
     assert node_snapshot(bench.state, "node-0").resources[0].usable
 

@@ -38,7 +38,7 @@ class UnsupportedExpression(ValueError):
 
 def _tokens(source: str) -> list[tuple[str, str]]:
     if len(source) > MAX_LENGTH:
-        raise UnsupportedExpression("it is too long")
+        raise UnsupportedExpression(f"it has more than {MAX_LENGTH} characters")
     found, at, source = [], 0, source.rstrip()
     while at < len(source):
         match = TOKEN.match(source, at)
@@ -55,9 +55,9 @@ def _check_bounds(tokens: list[tuple[str, str]]) -> None:
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedExpression(f"it has more than {MAX_TOKENS} parts")
     if any(kind == "number" and len(text) > MAX_DIGITS for kind, text in tokens):
-        raise UnsupportedExpression("a number has too many digits")
+        raise UnsupportedExpression(f"a number has more than {MAX_DIGITS} digits")
     if tokens.count(("name", "matches")) > MAX_PATTERNS:
-        raise UnsupportedExpression(f"it matches more than {MAX_PATTERNS} patterns")
+        raise UnsupportedExpression(f"it uses matches more than {MAX_PATTERNS} times")
 
 
 def _text(token: str) -> str:
@@ -105,7 +105,7 @@ class _Parser:
     def nested(self, rule: Callable[[], Evaluator]) -> Evaluator:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise UnsupportedExpression("it is nested too deeply")
+            raise UnsupportedExpression(f"it is nested more than {MAX_DEPTH} levels deep")
         evaluator = rule()
         self.depth -= 1
         return evaluator
@@ -190,7 +190,7 @@ class _Parser:
         if text == "[":
             items = self.arguments("]")
             return lambda device: [item(device) for item in items]
-        raise UnsupportedExpression(f"{text or 'its end'!r} is not understood")
+        raise UnsupportedExpression(f"{text!r} is not understood" if text else "it is incomplete")
 
     def identifier(self, name: str) -> Evaluator:
         if name in ("true", "false"):

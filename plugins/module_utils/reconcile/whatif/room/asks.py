@@ -50,7 +50,7 @@ def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[st
     """Return the ask of a claim that may come. Raise BadAsk."""
     known = [each.cdi_model_name for each in state.settings.models]
     if model not in known:
-        raise BadAsk("model", model, f"no such model, known are {', '.join(known)}")
+        raise BadAsk("model", model, f"no such model. Known models are {', '.join(known)}")
     if not 1 <= count <= MAX_DEVICES_PER_CLAIM:
         raise BadAsk("count", count, f"must be from 1 to {MAX_DEVICES_PER_CLAIM}, what a claim can ask for")
     for name, value in (labels or {}).items():

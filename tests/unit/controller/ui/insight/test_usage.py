@@ -54,9 +54,10 @@ def test_namespace_sees_no_name_of_another(usage: UsageAnswers, query: dict[str,
 
 
 @pytest.mark.parametrize(("query", "said"), [
-    ({"from": "yesterday"}, "from: 'yesterday' is not usable: must be seconds since 1970, or a time such as"),
+    ({"from": "yesterday"},
+     "from: 'yesterday' is not usable: must be a number of seconds since 1970, or a time such as"),
     ({"to": "1e99"}, "to: '1e99' is not usable"), ({"to": "nan"}, "to: 'nan' is not usable"),
-    ({"from": "9", "to": "8"}, "from: 9 is not usable: must be before to, which is 8"),
+    ({"from": "9", "to": "8"}, "from: 9 is not usable: must be earlier than to, which is 8"),
     ({"by": "pod"}, "by: 'pod' is not usable: must be one or more of namespace, model, label"),
     ({"format": "xml"}, "format: 'xml' is not allowed. It must be json or csv")])
 def test_query_that_is_not_usable_is_one_sentence(usage: UsageAnswers, query: dict[str, str], said: str) -> None:

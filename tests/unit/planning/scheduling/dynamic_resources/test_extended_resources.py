@@ -105,7 +105,7 @@ def test_node_that_offers_none_needs_no_room_for_it(offered: dict[str, str]) -> 
 def test_resource_that_no_class_serves_is_an_ordinary_one() -> None:
     pod = asking("p", container(1, "example.com/fpga"))
     assert release(planned(node("n"), pod), "p").reason == (
-        "it has no claim, and no DeviceClass serves a resource that it requests")
+        "the pod has no claim, and no DeviceClass serves a resource that it requests")
     beside = gated("q", containers=[container(1, "example.com/fpga")])
     assert "Insufficient example.com/fpga" in release(planned(node("n"), beside), "q").reason
     assert nodes_by_pod(planned(node("n", allocatable={"example.com/fpga": "1"}), beside)) == {"q": "n"}
@@ -126,9 +126,9 @@ def test_pod_that_waits_says_so_by_the_claim_to_come() -> None:
     used = node("n", stock={A100: Stock(bound=1)})
     found = planned(used, asking("p", container()), free=0, rules=WAIT)
     assert wait_reason(found, "p").claim == "default/p-extended-resources"
-    pending = planned(node("n"), asking("p", container()), unseen="the CDI Manager was not seen yet")
+    pending = planned(node("n"), asking("p", container()), unseen="no poll of the CDI Manager has succeeded yet")
     assert (wait_reason(pending, "p").claim, wait_reason(pending, "p").waits_for) == (
-        "default/p-extended-resources", "the CDI Manager was not seen yet")
+        "default/p-extended-resources", "no poll of the CDI Manager has succeeded yet")
 
 
 def named(name: str, created: str, resource: str | None = GPU) -> Json:

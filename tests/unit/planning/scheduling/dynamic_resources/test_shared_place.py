@@ -116,7 +116,7 @@ def test_requests_of_a_claim_share_it_among_each_other() -> None:
 def test_what_no_node_has_is_let_go_with_the_reason_and_nothing_is_attached_for_it(places: list[str]) -> None:
     found = plan(idle_at(*places), sharing(ROOT), free=9, rules=WAIT)
     assert release(found, "p").reason == ("2 x A100 40G: 0/1 nodes: 1 had no 2 idle devices that share "
-                                          f"{ROOT}, which is known of attached devices only")
+                                          f"{ROOT} (only attached devices show it)")
 
 
 def test_devices_that_an_earlier_pod_took_are_not_counted_on() -> None:
@@ -178,7 +178,7 @@ def test_nothing_is_attached_for_what_is_not_known_to_be_shared(
     samples: dict[str, tuple[Json, ...]], attribute: str
 ) -> None:
     found = plan(behind("a"), sharing(attribute), samples=samples, free=9)
-    assert "which is known of attached devices only" in release(found, "p").reason
+    assert "only attached devices show it" in release(found, "p").reason
 
 
 def test_free_devices_that_others_have_are_waited_for() -> None:

@@ -25,7 +25,7 @@ BACK = {(A100, 1): 1}
 def test_pod_waits_for_a_device_that_comes_back(age: float) -> None:
     found = plan(node("n"), gated("p", age=age), returning=BACK)
     assert (found.placements, found.releases, found.wake_at) == ((), (), NOW - age + 60)
-    assert "on their way back to the fabric" in wait_reason(found, "p").waits_for
+    assert "Devices are returning to the fabric" in wait_reason(found, "p").waits_for
 
 
 def test_pod_that_waited_long_enough_is_let_go() -> None:

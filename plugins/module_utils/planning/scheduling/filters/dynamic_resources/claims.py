@@ -59,7 +59,7 @@ class ClaimReader:
             raise Unsupported("its claims request no device")
         ways = math.prod(sum(len(a.models) + 1 for a in r.alternatives) for r in requests if r.ambiguous)
         if ways > MAX_COMBINATIONS:
-            raise Unsupported("its claims can be satisfied in too many ways")
+            raise Unsupported(f"its claims can be satisfied in more than {MAX_COMBINATIONS} ways")
         key = tuple(requests)
         return Demand(key, tuple(claims), self._signatures.setdefault(key, next(_SIGNATURES)))
 
@@ -100,6 +100,7 @@ def _check_selectors(pod: GatedPod) -> None:
              for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ()))
              for selector in each.get("selectors") or ()}
     if len(found) > MAX_SELECTORS or sum(map(len, found)) > MAX_SELECTOR_TEXT:
-        raise Unsupported("its claims have too many or too long selectors")
+        raise Unsupported(f"its claims have more than {MAX_SELECTORS} selectors, or more than {MAX_SELECTOR_TEXT} "
+                          "characters in them")
     if sum(text.count("matches") for text in found) > MAX_PATTERNS:
-        raise Unsupported(f"its claims match more than {MAX_PATTERNS} patterns")
+        raise Unsupported(f"its claims use matches more than {MAX_PATTERNS} times")

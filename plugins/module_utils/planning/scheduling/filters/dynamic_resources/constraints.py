@@ -32,7 +32,7 @@ def apply_constraint(requests: list[DeviceRequest], constraint: Json, number: in
     constrained = [request for request in requests if request.name in names]
     names_subrequest = any("/" in name for name in names)
     if not attribute or names_subrequest or any(len(request.alternatives) > 1 for request in constrained):
-        raise Unsupported("this constraint is not supported")
+        raise Unsupported("constraints need matchAttribute and requests without alternatives")
     if depends_on_place(attribute):
         return [_shared(request, number, attribute) if request.name in names else request for request in requests]
     shown = {(model, driver) for request in constrained for model in request.alternatives[0].models
@@ -41,7 +41,7 @@ def apply_constraint(requests: list[DeviceRequest], constraint: Json, number: in
     values = [catalogue.expected(*each).find("attributes", attribute) for each in shown]
     certain = all(isinstance(value, (str, bool, int)) for value in values)
     if not certain or len({(value.__class__, value) for value in values}) != 1:
-        raise Unsupported(f"it is not known which devices share {attribute}")
+        raise Unsupported(f"it is unknown which devices share {attribute}")
     return [_with_attribute(request, attribute) if request.name in names else request for request in requests]
 
 

@@ -69,7 +69,7 @@ class RequestReader:
         models = tuple(sorted(m for m, answer in answers.items() if answer))
         attachable = bool(models) or None not in answers.values()
         if not attachable and not any(name in text for text in expressions for name in PLACE):
-            raise Unsupported(f"it is not known which model satisfies {expressions[-1]!r}")
+            raise Unsupported(f"it is unknown which model satisfies {expressions[-1]!r}")
         models = models if attachable else tuple(sorted(m for m, answer in answers.items() if answer is None))
         tolerations = tuple(tuple(sorted((k, str(v)) for k, v in e.items())) for e in raw.get("tolerations") or ())
         return Alternative(int(raw.get("count") or 1), models, expressions, tolerations,

@@ -177,10 +177,10 @@ history:
       node: node-0
       model: A100 40G
 summary:
-  description: The run in one sentence, with the devices that moved, the claims that wait, and who led.
+  description: The run in short sentences, with the devices that moved, the claims that wait, and who led.
   returned: success
   type: str
-  sample: "Attached: A100 40G to node-0 for default/train; nothing waits; led by this run."
+  sample: "Attached: A100 40G to node-0 for default/train. No claim waits. Led by this run."
 settled:
   description: Whether no operation was in flight at the end.
   returned: success

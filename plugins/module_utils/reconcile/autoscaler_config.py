@@ -136,7 +136,8 @@ def _methods(data: Json, models: frozenset[str]) -> Mapping[str, tuple[str, ...]
     for model, listed in _of_models("methods", data, models).items():
         names = list(map(str, listed)) if isinstance(listed, Sequence) and not isinstance(listed, str) else []
         if not names or len(names) > len(set(names)) or not set(names) <= set(METHODS) or SHARE in names[1:]:
-            raise BadSetting(f"methods.{model}", listed, f"must list some of {', '.join(METHODS)}, {SHARE} first")
+            raise BadSetting(f"methods.{model}", listed,
+                             f"must be a list with some of {', '.join(METHODS)}. {SHARE} comes first")
         found[model] = tuple(names)
     return found
 
@@ -145,8 +146,8 @@ def _vertical(where: str, data: object) -> VerticalGroup:
     found = _mapping(where, data, _VERTICAL)
     shape = _shape(where, {key: found[key] for key in (*_TEMPLATE, "devices") if key in found})
     if "devices" in found and not shape.devices:
-        raise BadSetting(f"{where}.devices", found["devices"], "must say how many of each extended resource a node may "
-                         "have at most, as in nvidia.com/gpu: 8; without the key the fabric's limits count")
+        raise BadSetting(f"{where}.devices", found["devices"], "must map each extended resource to the most that a "
+                         "node may have, such as nvidia.com/gpu: 8. Without the key, the fabric's limits apply")
     return VerticalGroup(_id(where, found), shape, _texts(f"{where}.selector", found.get("selector") or {}),
                          _whole(f"{where}.max_size", found.get("max_size", 100), low=1))
 
@@ -233,7 +234,7 @@ def _quantity(where: str, value: object, resource: str) -> str:
         if text:
             amount(resource, text)
     except BadQuantity:
-        raise BadSetting(where, value, "must be a Kubernetes quantity, as 64 or 256Gi") from None
+        raise BadSetting(where, value, "must be a Kubernetes quantity, such as 64 or 256Gi") from None
     return text
 
 

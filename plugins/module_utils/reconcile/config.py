@@ -79,7 +79,7 @@ class EngineConfig:
         for number, model in enumerate(self.settings.models):
             if model.kind not in (kinds := manager.capabilities.kinds):
                 manager.close()
-                said = f"manager {self.fabric.manager} composes {', '.join(kinds)}"
+                said = f"manager {self.fabric.manager} attaches only {', '.join(kinds)}"
                 raise BadConfig(f"{self.source}: device_info[{number}].kind: {model.kind!r} is not usable: {said}")
         return manager
 
@@ -107,7 +107,7 @@ def loaded(path: str) -> object:
     """Return the content of a YAML file. Raise BadConfig with the file if it is missing or not
     YAML."""
     if not HAS_YAML:
-        raise BadConfig("the Python library PyYAML is needed to read a configuration file; install pyyaml")
+        raise BadConfig("the Python library PyYAML is needed to read a configuration file. Install pyyaml")
     try:
         return t.cast("object", yaml.safe_load(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
@@ -144,7 +144,7 @@ def _engine(data: Mapping[str, t.Any], settings: Settings) -> dict[str, t.Any]:
     for key in (each for each in _COUNTS if each in found):
         value = found[key]
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _COUNTS[key]:
-            raise BadSetting(key, value, f"must be a number from 1 to {_COUNTS[key]}, whole")
+            raise BadSetting(key, value, f"must be a whole number from 1 to {_COUNTS[key]}")
     hands = found.get("node_hands", AGENT)
     if hands not in NODE_HANDS:
         raise BadSetting("node_hands", hands, f"must be one of {', '.join(NODE_HANDS)}")
@@ -154,7 +154,7 @@ def _engine(data: Mapping[str, t.Any], settings: Settings) -> dict[str, t.Any]:
     if not isinstance(serve := found.get("provisioning_requests", False), bool):
         raise BadSetting("provisioning_requests", serve, "must be true or false")
     if serve and not settings.gating:
-        raise BadSetting("provisioning_requests", serve, "needs the handover gated, of all or of some namespaces")
+        raise BadSetting("provisioning_requests", serve, "needs the handover gated for at least one namespace")
     if "lease_namespace" in found:
         _check_namespace(found["lease_namespace"])
     return found

@@ -35,7 +35,7 @@ def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | 
             except NotServed:
                 raise BadConfig(_missing(resource)) from None
             except Forbidden as error:
-                raise BadConfig(f"{resource.plural} may not be listed: {error.message}; apply deploy/rbac") from None
+                raise BadConfig(f"{resource.plural} may not be listed: {error.message}. Apply deploy/rbac") from None
             except Unreachable as error:
                 if stop is None:
                     raise
@@ -47,6 +47,6 @@ def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | 
 
 def _missing(resource: ApiResource) -> str:
     if resource in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
-        return f"the API server does not serve {resource.plural} ({resource.group_version}); apply deploy/crds"
-    return (f"the API server does not serve {resource.plural} ({resource.group_version}); "
+        return f"the API server does not serve {resource.plural} ({resource.group_version}). Apply deploy/crds"
+    return (f"the API server does not serve {resource.plural} ({resource.group_version}). "
             "Kubernetes 1.34 or later is needed")

@@ -74,7 +74,7 @@ def test_pools(stage: Stage) -> None:
     shown, = run_tasks(stage, [info()])
     assert {p["name"]: (len(p["devices"]), p["published"]) for p in shown["pools"]}[name] == (0, False)
     refused, = run_tasks(stage, [info("nobodys-pool")])
-    assert "pools: 'nobodys-pool' is not a pool of this fabric; allowed are" in refused["msg"]
+    assert "pools: 'nobodys-pool' is not a pool of this fabric. Allowed are" in refused["msg"]
     run_tasks(stage, [task("published")])
 
 
@@ -169,4 +169,4 @@ def test_pools_beside_a_controller(stage: Stage, open_process: OpenProcess, stat
         assert (found["changed"], found.get("failed", False)) == (False, False)
     else:
         assert str(controller.pid) in found["msg"]
-        assert "which would publish them again; stop it first" in found["msg"]
+        assert "which would publish them again. Stop it first" in found["msg"]

@@ -41,7 +41,7 @@ def test_the_table_has_the_call_and_what_came_of_it(printed: str, pod: str, devi
     row = rows(printed)[pod]
     assert row["way"] == "autoscaler"
     seconds = [float(row[name]) for name in (
-        "node chosen by the provider", "attach asked for", "attached by the fabric",
+        "node chosen by the provider", "attach requested", "attached by the fabric",
         "on the bus, driver, in the slice", "bound, or reallocated", "pod started")]
     assert seconds == sorted(seconds), row
     assert printed.count(f"AttachDecided pod default/{pod}:") == 1, "one decision"

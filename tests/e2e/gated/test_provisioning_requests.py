@@ -84,7 +84,7 @@ def placed(stage: Stage, name: str) -> list[str]:
 
 def asked(controller: front_doors.Process) -> int:
     """How many devices a controller has requested."""
-    return controller.text().count("asked the CDI Manager for 1 x")
+    return controller.text().count(": requested 1 x ")
 
 
 def end(stage: Stage, name: str) -> None:

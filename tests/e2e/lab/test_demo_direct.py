@@ -34,7 +34,7 @@ def test_claim_keeps_what_was_attached_for_it(printed: str, pod: str) -> None:
     row = rows(printed)[pod]
     assert row["way"] == "direct"
     seconds = [float(row[name]) for name in (
-        "device of the pool allocated", "attach asked for", "attached by the fabric",
+        "device of the pool allocated", "attach requested", "attached by the fabric",
         "gate removed, or condition written", "bound, or reallocated", "pod started")]
     assert seconds == sorted(seconds), row
     assert row["on the bus, driver, in the slice"] == "-", "no slice of the node shows it"
@@ -43,7 +43,7 @@ def test_claim_keeps_what_was_attached_for_it(printed: str, pod: str) -> None:
 def test_idle_device_needs_no_attach_and_no_tick(printed: str) -> None:
     row = rows(printed)["again"]
     assert row["way"] == "idle device"
-    assert (row["attach asked for"], row["gate removed, or condition written"]) == ("-", "-")
+    assert (row["attach requested"], row["gate removed, or condition written"]) == ("-", "-")
 
 
 def test_it_tells_each_thing_once_and_names_nothing_that_is_gone(printed: str) -> None:

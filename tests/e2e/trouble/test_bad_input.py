@@ -207,7 +207,7 @@ def test_missing_crd_is_named_and_work_begins_once_it_is_there(stage: Stage) -> 
     stage.client.create(CRDS, {**crd, "metadata": {"name": name, "annotations": crd["metadata"].get("annotations")}})
     assert ended.status == 2
     assert len(ended.text.splitlines()) == 1
-    assert "does not serve composableresources (cro.hpsys.ibm.ie.com/v1alpha1); apply deploy/crds" in ended.errors[0]
+    assert "does not serve composableresources (cro.hpsys.ibm.ie.com/v1alpha1). Apply deploy/crds" in ended.errors[0]
     assert launch(stage, until="leading as").status is None
 
 

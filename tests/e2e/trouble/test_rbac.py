@@ -99,7 +99,7 @@ def test_without_any_right_it_ends_with_one_sentence(stage: Stage) -> None:
     assert ended.status == 2
     assert len(ended.errors) == 1
     assert "may not be listed" in ended.errors[0]
-    assert "apply deploy/rbac" in ended.errors[0]
+    assert "Apply deploy/rbac" in ended.errors[0]
 
 
 def test_missing_scaler_role_is_named_and_work_begins_once_it_is_granted(

@@ -65,7 +65,7 @@ def test_claim_that_waits_says_why_and_goes_when_it_is_served(browser: Browser, 
 def test_claim_that_the_fabric_cannot_serve_is_wrong(browser: Browser, shown: Shown) -> None:
     never = "claim train, request r: no model of device_info satisfies it"
     shown.reasons["default/train"] = WaitReason(
-        "default/train", f"a change, since the fabric cannot serve it: {never}", 1.0, refused=never)
+        "default/train", f"a change of the claim or the fabric, which cannot serve it: {never}", 1.0, refused=never)
     shown.said(docs="https://docs.example.com/tree/main/docs")
     shown.put(objects.claim("train"))
     browser.until(lambda: never in browser.text("#troubles-list"))

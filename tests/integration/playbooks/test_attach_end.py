@@ -39,19 +39,19 @@ NOTE: Json = {"time": 1.5, "reason": "PodBound", "about": "default/p", "message"
 THREE = (attached(1.0, "node-0", "team-a/train"), NOTE, attached(2.0, "node-0", "team-a/train"),
          attached(3.0, "node-1", "team-b/x"))
 RUNS = {
-    "idle": (Outcome(False, (), (), {}, True, ()), "Attached nothing; nothing waits; led by this run."),
+    "idle": (Outcome(False, (), (), {}, True, ()), "Attached nothing. No claim waits. Led by this run."),
     "attached": (Outcome(True, (), WAITS[:1], {}, True, THREE),
-                 "Attached: 2 x A100 40G to node-0 for team-a/train, A100 40G to node-1 for team-b/x; default/a waits; "
-                 "led by this run."),
+                 "Attached: 2 x A100 40G to node-0 for team-a/train, A100 40G to node-1 for team-b/x. "
+                 "Waiting: default/a. Led by this run."),
     "detached": (Outcome(True, (), (), {}, True, (attached(1.0, "node-0", "a/old", reason="Detached"),)),
-                 "Detached: A100 40G from node-0; nothing waits; led by this run."),
+                 "Detached: A100 40G from node-0. No claim waits. Led by this run."),
     "led": (Outcome(False, (), WAITS, {}, True, (), ("vm/1", "vm/2")),
-            "This run changed nothing; default/a, default/b wait; led by vm/1 and vm/2."),
-    "check": (Outcome(True, (ACTION,), WAITS[:1], {}), "Would change A100 on n1 from 0 to 1; default/a waits; "
-              "led by nobody now."),
+            "This run changed nothing. Waiting: default/a, default/b. Led by vm/1 and vm/2."),
+    "check": (Outcome(True, (ACTION,), WAITS[:1], {}), "Would change A100 on n1 from 0 to 1. Waiting: default/a. "
+              "No process leads."),
     "many": (Outcome(True, (), (), {}, True, tuple(attached(n, f"n{n}") for n in range(7))),
-             "Attached: A100 40G to n0, A100 40G to n1, A100 40G to n2, A100 40G to n3, A100 40G to n4 and 2 more; "
-             "nothing waits; led by this run."),
+             "Attached: A100 40G to n0, A100 40G to n1, A100 40G to n2, A100 40G to n3, A100 40G to n4 and 2 more. "
+             "No claim waits. Led by this run."),
 }
 
 

@@ -93,6 +93,6 @@ def test_request_for_memory_is_served(emulator: Emulator, bench: Bench) -> None:
 
 
 def test_manager_that_composes_no_memory_is_named_before_anything_starts(emulator: Emulator) -> None:
-    with pytest.raises(BadConfig, match=r"^config: device_info\[0\]\.kind: 'memory' is not usable: manager fm composes "
-                                        "gpu$"):
+    with pytest.raises(BadConfig, match=r"^config: device_info\[0\]\.kind: 'memory' is not usable: manager fm "
+                                        "attaches only gpu$"):
         config(emulator, "fm").manager()

@@ -36,7 +36,7 @@ def test_device_of_a_renamed_node_stays_until_the_administrator_returns_it() -> 
         # why it stays.
         assert story.gauge("orphans", "resource") == 1.0
         assert story.errors() == [
-            f"not detached: the node agent of node {old} no longer renews its Lease; look at its pod"
+            f"not detached: the node agent of node {old} no longer renews its Lease. Check its pod"
         ]
         # Other pods are served.
         assert story.start("next") != old

@@ -277,4 +277,4 @@ def test_case_19_limits_of_the_machine_are_labels_and_those_that_become_null_are
 
 def test_case_20_without_resource_k8s_io_v1_it_does_not_start() -> None:
     test_quiescence.test_api_that_is_not_served(
-        CLAIMS, "resourceclaims (resource.k8s.io/v1); Kubernetes 1.34 or later is needed")
+        CLAIMS, "resourceclaims (resource.k8s.io/v1). Kubernetes 1.34 or later is needed")

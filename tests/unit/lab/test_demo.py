@@ -98,7 +98,7 @@ def test_the_table_has_a_column_for_each_pod_and_the_words_of_the_picture() -> N
         "node": ["node-0", "node-1", "node-1"],
         "way": ["gated", "direct", "idle device"],
         "device of the pool allocated": ["-", "0.50", "-"],
-        "attach asked for": ["0.50", "0.60", "-"],
+        "attach requested": ["0.50", "0.60", "-"],
         "attached by the fabric": ["2.50", "2.60", "-"],
         "on the bus, driver, in the slice": ["3.50", "-", "-"],
         "gate removed, or condition written": ["4.00", "3.00", "-"],

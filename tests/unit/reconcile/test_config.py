@@ -61,7 +61,7 @@ def test_folder_is_no_file(tmp_path: Path) -> None:
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HAS_YAML", False)
-    with pytest.raises(BadConfig, match="PyYAML is needed to read a configuration file; install pyyaml"):
+    with pytest.raises(BadConfig, match=r"PyYAML is needed to read a configuration file\. Install pyyaml"):
         EngineConfig.load("config.yml")
 
 
@@ -91,7 +91,8 @@ def test_bounds(key: str, low: float, high: float) -> None:
         assert getattr(EngineConfig.from_dict(document(**{key: value})), key) == value
     unusable: tuple[object, ...] = (low - 0.05, high + 1, 0, -1, "5", True, [], float("nan"))
     for bad in unusable:
-        assert refused(document(**{key: bad})).startswith(f"{key}: {bad!r} is not usable: must be a number from ")
+        kind = "whole number" if key in ("workers", "parallel_attaches", "kube_api_burst") else "number"
+        assert refused(document(**{key: bad})).startswith(f"{key}: {bad!r} is not usable: must be a {kind} from ")
     assert refused({**document(), key: None}).startswith(f"{key}: None ")
 
 

@@ -234,7 +234,8 @@ class GatingController(Controller):
             self.bookings.displace(booked.expected.pod.uid, booked.placement.pod.uid)
             self.ends.unreserve(booked.expected.pod.uid)
             self._reporter.about_pod(booked.placement.pod, "NodeGivenUp",
-                                     f"node {booked.placement.node}, where its request has devices: {why}")
+                                     f"node {booked.placement.node} has the devices of its ProvisioningRequest, "
+                                     f"but {why}")
 
     def _note_chosen(self, placement: Placement) -> None:
         claims = self._state.claim_refs(placement.needs)

@@ -77,7 +77,7 @@ class GateOpener:
         ``now`` is in seconds since the epoch. ``why`` says why no plan can be made or carried out.
         """
         limit, found = self._state.settings.hold_timeout, []
-        reason = f"held pods could not be planned for {limit:g} s: {why}"
+        reason = f"gated pods could not be planned for {limit:g} s: {why}"
         for raw in self._state.pods.by("gated", True):
             ref = pod_ref(raw)
             seen, reservation = self._state.held.of(ref.uid).seen, self._state.reservations.get(ref.uid)
@@ -109,7 +109,7 @@ class GateOpener:
             self._writer.pods.tell_not_served(release.pod, release.reason)
             self._reporter.once("served", "")
         except Forbidden as error:
-            self._reporter.once("served", f"why pods are not served cannot be written on them: {error}")
+            self._reporter.once("served", f"the reason why pods are not served cannot be written on them: {error}")
 
 
 def namespace_labels(state: ClusterState) -> dict[str, dict[str, str]]:

@@ -28,6 +28,6 @@ class HeldPodsLog:
                 continue
             if claims := self._state.claims_of_pod(pod):
                 self._reporter.note("PodHeld", f"{meta['namespace']}/{meta['name']}",
-                                    "until its devices are attached to a node", claims=claims)
+                                    "gated until its devices are attached to a node", claims=claims)
             else:
                 self._told.discard(meta["uid"])

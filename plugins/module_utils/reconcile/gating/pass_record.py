@@ -49,4 +49,4 @@ class PassRecord:
             if age <= max(LONGEST, TIMES * self._took):
                 return ""
             since = "not planned yet" if self._last is None else f"last planned {age:.0f} s ago"
-            return f"held pods were {since}" + (f": {self._error}" if self._error else "")
+            return f"gated pods were {since}" + (f": {self._error}" if self._error else "")

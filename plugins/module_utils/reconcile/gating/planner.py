@@ -45,7 +45,7 @@ def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | N
     served = (*(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated"),
               *(bookings.waiting() if bookings else ()))
     plan = plan_placements(scheduling_snapshot(state, served, known), settings, cache) if served else SchedulingPlan()
-    others = tuple(Release(pod.ref, f"the handover of namespace {pod.ref.namespace} is {handover}", False)
+    others = tuple(Release(pod.ref, f"namespace {pod.ref.namespace} has the handover {handover}, not gated", False)
                    for pod in found if (handover := settings.handover_of(pod.ref.namespace)) != "gated")
     return replace(plan, releases=plan.releases + others, wait_reasons=plan.wait_reasons + wait_reasons)
 
@@ -58,5 +58,5 @@ def _held_back(state: ClusterState, bookings: Bookings, found: tuple[GatedPod, .
     then gets it in the next pass.
     """
     waits = {pod.uid: why for pod in found if (why := bookings.holds_back(pod.raw))}
-    return waits | {each.placement.pod.uid: "the devices that are booked for it"
+    return waits | {each.placement.pod.uid: "the devices of its ProvisioningRequest"
                     for each in booked_placements(state, bookings)}

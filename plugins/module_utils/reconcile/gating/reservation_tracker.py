@@ -39,7 +39,7 @@ class ReservationTracker:
             self._ends.unreserve(placement.pod.uid)
         elif node := pods.bound(pod):
             if node != placement.node:
-                self._misjudged(placement, "elsewhere", f"the scheduler placed it on node {node}")
+                self._misjudged(placement, "elsewhere", f"the scheduler placed the pod on node {node}")
                 self._ends.unreserve(placement.pod.uid)
             self._note_bound(placement, node)
             self._ends.forget(placement.pod.uid)
@@ -62,7 +62,7 @@ class ReservationTracker:
             if said and self._state.clock() - reservation.refused < PATIENCE:
                 again.append(reservation.refused + PATIENCE)
             elif said:
-                self._misjudged(reservation.placement, "unschedulable", f"the scheduler refused it: {said}")
+                self._misjudged(reservation.placement, "unschedulable", f"the scheduler refused the pod: {said}")
                 self._ends.unreserve(reservation.placement.pod.uid)
         return min(again, default=None)
 

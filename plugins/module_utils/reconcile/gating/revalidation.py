@@ -60,7 +60,7 @@ class Revalidation:
 
     def _overdue(self, reservation: Reservation, now: float) -> None:
         placement = reservation.placement
-        reason = f"its devices were not in the node's ResourceSlice {now - placement.since:.0f} s after it was chosen"
+        reason = f"its devices were not in the node's ResourceSlice {now - placement.since:.0f} s after the choice"
         for model in {model for need in placement.needs.values() for model in need}:
             self._state.blocks.block(placement.node, model, BLOCK_SECONDS, reason)
         self._ends.give_up(reservation, reason)

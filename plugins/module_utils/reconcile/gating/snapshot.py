@@ -158,9 +158,9 @@ def _problem(state: ClusterState, pod: GatedPod, known: HeldPod) -> str:
     """Return why a pod is released whatever it requests, or an empty string."""
     most = state.settings.max_group_size
     if pod.group and pod.group.size > most:
-        return f"group {pod.group.key} has {pod.group.size} pods, {most} are allowed (max_group_size)"
+        return f"group {pod.group.key} has {pod.group.size} pods, but max_group_size is {most}"
     if known.failures >= MAX_FAILURES or known.spent >= 2 * state.settings.placement_timeout:
-        return f"its devices did not come, on {known.failures} nodes in {known.spent:.0f} s"
+        return f"the devices of the pod did not arrive on {known.failures} nodes in {known.spent:.0f} s"
     return ""
 
 

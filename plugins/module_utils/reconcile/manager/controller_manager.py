@@ -98,8 +98,8 @@ class ControllerManager(Engine):
                     self.nodes.write_records(key)
         if late:
             self.reporter.once("replies", f"the CDI Manager has not answered within {seconds:g} s about "
-                               f"{', '.join(late)}; our next controller finds the devices by what is written on them, "
-                               "CoHDI's asks for others")
+                               f"{', '.join(late)}. The next controller of this collection finds the devices by their "
+                               "records. CoHDI's operator would request others")
 
     def flush(self) -> None:
         """Send the Events so far. None is sent after leadership is given up."""

@@ -21,7 +21,7 @@ from ..state.cluster_state import ClusterState
 # poll that takes longer extends the latter.
 SHORTEST_LOOK: t.Final = 0.5
 LONGEST_REST: t.Final = 5.0
-OTHERS: t.Final = "two readings of the CDI Manager in a row showed different machines"
+OTHERS: t.Final = "two polls of the CDI Manager in a row showed different machines"
 # Seconds without a successful poll after which the inventory counts as old. Three intervals count
 # if they are longer.
 OLD_SECONDS: t.Final = 120.0
@@ -115,8 +115,8 @@ class FabricLooks:
         shown = old.machines if old else {}
         if unknown := sorted(left_out - shown.keys()):
             self.soon.set()
-            raise Unavailable(f"the CDI Manager does not show machine {', '.join(unknown)}, and a device is on its way "
-                              "there")
+            raise Unavailable(f"the CDI Manager does not show machine {', '.join(unknown)}, to which a device is being "
+                              "attached")
         return dataclasses.replace(new, machines={**new.machines, **{uid: shown[uid] for uid in left_out}})
 
     def _note(self, problem: str) -> None:

@@ -49,8 +49,8 @@ class LeaderElection:
             return ()
         if holders := tuple(self.holders()):
             return holders
-        why = next((lease.last_error for lease in self._leases if lease.last_error), "it was lost meanwhile")
-        raise Unreachable(f"nobody leads, but the Lease could not be taken in {timeout:g} s: {why}")
+        why = next((lease.last_error for lease in self._leases if lease.last_error), "this process lost it again")
+        raise Unreachable(f"no process leads, but the Lease could not be acquired in {timeout:g} s: {why}")
 
     def _take(self, enough: Callable[[Lease], bool]) -> bool:
         """Take the Leases in a fixed order.

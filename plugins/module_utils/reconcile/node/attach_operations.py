@@ -130,7 +130,7 @@ class AttachOperations:
     def _give_back(self, action: Adopt, machine: str, device: Device) -> None:
         """Return a device that another machine also has, before the node notices it. It may be in
         use there."""
-        twice = Refused(f"device {device.uid} is on another machine too, as the CDI Manager shows it")
+        twice = Refused(f"the CDI Manager shows device {device.uid} on another machine too")
         twice.device = device
         try:
             self._refused(action.resource, action.node, machine, device.model, twice)
@@ -181,7 +181,7 @@ class AttachOperations:
         an empty string."""
         where, _asked, present = cohdi.read_intent(self.state.resources.get(name) or {"metadata": {}})
         if where != machine:
-            return "what the machine had before is not known"
+            return "the earlier devices of the machine are unknown"
         if device.uid in present:
             return "the machine had it before"
         owner = self._owner(name, device)
@@ -227,7 +227,7 @@ class AttachOperations:
             with contextlib.suppress(ApiError):
                 self.writer.resources.operation(name, handles.written(accepted))
 
-        self.reporter.tell(name, "Attaching", f"asked the CDI Manager for 1 x {model} on node {node}")
+        self.reporter.tell(name, "Attaching", f"requested 1 x {model} on node {node} from the CDI Manager")
         self._note_asked(name, node, model)
         failures, said = 0, ""
         while self._is_wanted(name):
@@ -303,7 +303,7 @@ class AttachOperations:
         sent."""
         self.fence.check_request()
         if self.stopping.is_set() or not self._is_wanted(name):
-            raise Withdrawn("nobody wants it any more" if not self.stopping.is_set() else "this process ends")
+            raise Withdrawn("this process is stopping" if self.stopping.is_set() else "the device is no longer wanted")
 
     def _uid(self, name: str) -> str:
         """Return the UID of a ComposableResource.
@@ -347,12 +347,12 @@ class AttachOperations:
                 known = self.writer.resources.record_device(name, device.uid, device.serial or "")
                 if known != device.uid:
                     self.reporter.about_device(name, "NotRecorded", f"the CDI Manager answered with device "
-                                               f"{device.uid}, but {known} was written down meanwhile", "Warning")
+                                               f"{device.uid}, but {known} was recorded in the meantime", "Warning")
                 return
             except NotFound:  # etcd was restored, or the object was removed by force
-                self.reporter.about_device(name, "NotRecorded", f"device {device.uid} came to machine "
-                                           f"{device.machine}, but its ComposableResource is gone; return it with "
-                                           "fabric_device when nobody uses it", "Warning")
+                self.reporter.about_device(name, "NotRecorded", f"device {device.uid} was attached to machine "
+                                           f"{device.machine}, but its ComposableResource is gone. Detach it with the "
+                                           "module fabric_device when no pod uses it", "Warning")
                 return
             except NotLeading:
                 return
@@ -383,7 +383,7 @@ class AttachOperations:
         device = error.device
         if device is not None:
             if whose := self._not_new(name, machine, device):
-                self._failed(name, f"{error}; device {device.uid} was not given back, since {whose}", "")
+                self._failed(name, f"{error}. Device {device.uid} was not detached again, because {whose}", "")
                 return
             self.fabric.detach(machine, device.uid, proof=self.fence.check_request)
         seconds = EXHAUSTED_BLOCK_SECONDS if getattr(error, "exhausted", False) else BLOCK_SECONDS

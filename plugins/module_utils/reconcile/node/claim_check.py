@@ -59,12 +59,12 @@ class ClaimCheck:
         ComposableResource ``resource``.
         """
         if self._state.hands.alive(node):
-            return f"the agent of node {node} lives"
+            return f"the agent of node {node} is alive"
         try:
             raw = self._client.get(NODES, node)
         except NotFound:
             return self._renamed(node, resource, machine)
-        return "" if nodes.out_of_service(raw) else f"node {node} is there again"
+        return "" if nodes.out_of_service(raw) else f"node {node} exists again"
 
     def departed(self, node: str, resource: str, machine: str) -> str:
         """Return why the record of a device that left its machine must stay, or an empty string.
@@ -75,12 +75,12 @@ class ClaimCheck:
         the device contradicts, too.
         """
         if self._state.hands.alive(node):
-            return f"the agent of node {node} lives"
+            return f"the agent of node {node} is alive"
         try:
             self._client.get(NODES, node)
         except NotFound:
             return self._renamed(node, resource, machine, vouch=True) or self.claimed(resource, node)
-        return f"node {node} is there again"
+        return f"node {node} exists again"
 
     def _renamed(self, node: str, resource: str, machine: str, *, vouch: bool = False) -> str:
         """Return under which other name a node that is gone came back, or an empty string.

@@ -198,7 +198,7 @@ class NodeController(Controller):
         if self._scales:
             self.wait_reasons[name] = plan.wait_reasons
             self._reporter.once(f"labels of node {name}", "; ".join(plan.label_problems))
-        self._reporter.once(f"hands of node {name}", plan.hands_problem)
+        self._reporter.once(f"node operations of node {name}", plan.hands_problem)
         self._reporter.once(f"identity of node {name}", snapshot.problem if self._state.twins(
             self._state.nodes.get(name)) else "")
         if plan.background or self._state.unwritten_holds(name) or self._state.stale_taints(name) or any(

@@ -25,8 +25,8 @@ from .claim_check import ClaimCheck
 
 # Values of REASONS_DETACH in runtime/metrics.py.
 CLAIMED, NOT_LEADING = "claimed", "not_leading"
-GONE = ("the CDI Manager shows no device {} on machine {}; if it shows the device by another name, return that one "
-        "with the module fabric_device")
+GONE = ("the CDI Manager shows no device {} on machine {}. If it shows the device by another name, detach that "
+        "device with the module fabric_device")
 
 
 class DetachOperations:
@@ -70,7 +70,7 @@ class DetachOperations:
             return
         self._writer.resources.ask_release(action.resource)
         self._operations.note_error(action.resource, DETACHING, "")
-        self._reporter.tell(action.resource, "ReleaseAsked", f"node {action.node} was asked to let its device go")
+        self._reporter.tell(action.resource, "ReleaseAsked", f"requested node {action.node} to release the device")
 
     def _taint(self, action: TaintDevice) -> None:
         if reason := self._check.claimed(action.resource, action.node):
@@ -126,7 +126,7 @@ class DetachOperations:
             self._state.note_return(raw)  # before its ComposableResource can be deleted
         self._writer.resources.set_status(action.resource, state=DELETING, error="", cdi_device_id="")
         if action.resource in self._requested:
-            self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
+            self._reporter.tell(action.resource, "Detached", f"device {action.device} detached from node {action.node}")
         else:
             self._reporter.tell(action.resource, "DeviceGone", GONE.format(action.device, action.machine),
                                 type_="Warning")
@@ -171,7 +171,7 @@ class DetachOperations:
         if action.lost and (back := self._check.back(action.node, action.resource, action.machine)):
             return "node_is_back", back
         if not action.lost and not adapters.read_node_work(raw).removed:
-            return "node_holds", f"node {action.node} has not let it go"
+            return "node_holds", f"node {action.node} has not released the device"
         if reason := self._check.claimed(action.resource, action.node):
             if not action.lost:
                 self._writer.resources.withdraw_release(action.resource)

@@ -52,7 +52,7 @@ class MachineReader:
                     future = self._executors.submit(fabric, read_machine, self._fabric, machine)
                     self._readings[machine] = future
                 except RuntimeError:
-                    return Unavailable("the engine is being stopped")
+                    return Unavailable("this process is stopping")
         if begun and time.monotonic() >= self._slow_until:
             self._await(future)
         with self._lock:

@@ -117,7 +117,7 @@ class RequestController(Controller):
         model = self._state.settings.model(name)
         others = {n: m for n, m in installed(snapshot, self._state.settings).items() if n != name}
         found = conflict(model, others) if model else None
-        return f"{name} cannot be together with {found.cdi_model_name}" if found else ""
+        return f"{name} cannot be on a node together with {found.cdi_model_name}" if found else ""
 
     def _trouble(self, found: Allocation, model: str) -> str:
         """Return why the chosen nodes do not get their devices now, or an empty string."""

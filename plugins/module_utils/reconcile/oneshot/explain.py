@@ -103,7 +103,7 @@ class _Judge:
 
 def _said(name: str, claim: Json, pod: Json) -> WaitReason:
     """Return a reason with the scheduler's message about the claim's pod."""
-    return WaitReason(name, f"the scheduler: {_scheduler_says(pod) or 'it has not judged the pod yet'}",
+    return WaitReason(name, f"the scheduler: {_scheduler_says(pod) or 'it has not tried to place the pod yet'}",
                       parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]})
 
 
@@ -167,7 +167,7 @@ def _verdict(engine: Engine, name: str, claim: Json, pending: dict[tuple[str, st
         pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
         if pod and pods.held(pod):
             held = pod["metadata"]["name"]
-            return WaitReason(name, f"the first plan for its pod {held}, which the gate {pods.GATE} holds", created,
+            return WaitReason(name, f"the first plan for its gated pod {held}", created,
                               {"pod": held})
         if pod is None:
             return WaitReason(name, "a pod that uses it", created)
@@ -189,10 +189,10 @@ def _told(engine: Engine, name: str, claim: Json) -> WaitReason:
         return WaitReason(name, f"the scheduler to act on {FAILED_CONDITION}: {_message(claim, FAILED_CONDITION)}",
                           since, evidence)
     if not claims.reserved(claim):
-        return WaitReason(name, "a pod: it is allocated but reserved for none", since, evidence)
+        return WaitReason(name, "a pod: the claim is allocated but reserved for no pod", since, evidence)
     if phase == READY and not _unbound_pods(engine, claim):
         return WaitReason(name, "", 0.0, evidence)
-    return WaitReason(name, f"the scheduler to bind its pod: it looks for {READY_CONDITION} every {TICK_SECONDS} s",
+    return WaitReason(name, f"the scheduler to bind its pod: it checks {READY_CONDITION} every {TICK_SECONDS} s",
                       since, evidence)
 
 
@@ -216,7 +216,7 @@ def _message(claim: Json, kind: str) -> str:
 
 def _refused_claim(name: str, claim: Json, pod: Json, refused: str) -> WaitReason:
     """Return the reason of a claim that the fabric cannot serve, whatever becomes free."""
-    return WaitReason(name, f"a change, since the fabric cannot serve it: {refused}{_in_brackets(pod)}",
+    return WaitReason(name, f"a change of the claim or the fabric, which cannot serve it: {refused}{_in_brackets(pod)}",
                       parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]},
                       refused=refused)
 

@@ -104,8 +104,8 @@ class PoolRun(Run):
         Raise NotReady if there are any and ``must`` is set, because they would undo the change.
         """
         if holders and must:
-            raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again; "
-                           "stop it first")
+            raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again. "
+                           "Stop it first")
         return holders
 
     def _write(self, engine: Engine, plans: Iterable[PoolPlan], must: bool) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def _keys(engine: Engine, names: Iterable[str]) -> dict[str, PoolKey]:
     wanted = list(names)
     for name in wanted:
         if name not in known:
-            raise BadConfig(f"pools: {name!r} is not a pool of this fabric; allowed are {', '.join(known) or 'none'}")
+            raise BadConfig(f"pools: {name!r} is not a pool of this fabric. Allowed are {', '.join(known) or 'none'}")
     return {name: key for name, key in known.items() if not wanted or name in wanted}
 
 
@@ -176,5 +176,5 @@ def _withdrawal(engine: Engine, key: PoolKey) -> PoolPlan | None:
     snapshot = pool_snapshot(state, model, key.fabric, state.snapshot)
     if snapshot is None:
         raise NotReady(f"pools: {model.pool(key.fabric)} cannot be withdrawn: "
-                       "the CDI Manager does not say what is free")
-    return controller.withdrawal(state, snapshot, "withdrawn by hand")
+                       "the CDI Manager does not report the free devices")
+    return controller.withdrawal(state, snapshot, "withdrawn on request")

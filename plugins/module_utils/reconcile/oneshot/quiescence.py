@@ -43,13 +43,13 @@ def busy_with(engine: Engine) -> str:
     """Return what is still in flight, or an empty string."""
     state = engine.state
     if not engine.queue.idle():
-        return "changes are being worked on"
+        return "changes are being processed"
     if n := len(engine.reader):
         return f"{n} machines are being read"
     if n := len(state.operations):
-        return f"{n} requests to the CDI Manager are under way"
+        return f"{n} requests to the CDI Manager are in flight"
     if n := engine.rescheduler.under_way():
-        return f"{n} pods are on the way back to their node"
+        return f"{n} pods are being rescheduled to their node"
     if n := len(state.reservations.all()):
         return f"{n} pods wait for the devices of the node that was chosen for them"
     return in_the_cluster(engine)

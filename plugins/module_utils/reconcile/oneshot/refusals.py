@@ -75,7 +75,7 @@ class Refusals:
         for model, count in sorted(needs.items()):
             most = self._most(model)
             if most is not None and count > most:
-                return f"{count} x {model} on one node, and no fabric has more than {most} of them in all"
+                return f"{count} x {model} on one node, but no fabric has more than {most} in total"
         return ""
 
     def _most(self, model: str) -> int | None:

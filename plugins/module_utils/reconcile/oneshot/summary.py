@@ -14,7 +14,7 @@ SHOWN: t.Final = 5
 
 
 def done(history: Iterable[Mapping[str, t.Any]], waiting: Sequence[str], led_by: Sequence[str]) -> str:
-    """Return the sentence of a run that could change something.
+    """Return the summary of a run that could change something.
 
     ``history``: entries of the run. ``waiting``: claims that still wait. ``led_by``: who held the Leases instead.
     """
@@ -22,12 +22,12 @@ def done(history: Iterable[Mapping[str, t.Any]], waiting: Sequence[str], led_by:
     moved = [f"{reason}: {devices}" for reason, way in (("Attached", "to"), ("Detached", "from"))
              if (devices := _devices(entries, reason, way))]
     if led_by:
-        return "; ".join([*(moved or ["This run changed nothing"]), _waits(waiting), f"led by {_all(led_by)}."])
-    return "; ".join([*(moved or ["Attached nothing"]), _waits(waiting), "led by this run."])
+        return _sentences(*(moved or ["This run changed nothing"]), _waits(waiting), f"Led by {_all(led_by)}")
+    return _sentences(*(moved or ["Attached nothing"]), _waits(waiting), "Led by this run")
 
 
 def planned(actions: Iterable[Mapping[str, t.Any]], waiting: Sequence[str], led_by: Sequence[str]) -> str:
-    """Return the sentence of a run in check mode.
+    """Return the summary of a run in check mode.
 
     ``actions``: the plan. ``waiting``: claims that wait now. ``led_by``: who holds the Leases now.
     """
@@ -35,7 +35,11 @@ def planned(actions: Iterable[Mapping[str, t.Any]], waiting: Sequence[str], led_
     sizes = [f"{each['model']} on {each['node']} from {each.get('before') or 0} to {each['size']}"
              for each in todo if each["action"] == "SetSize"]
     said = "Would change " + _some(sizes) if sizes else f"Would do {len(todo)} actions" if todo else "Would do nothing"
-    return "; ".join([said, _waits(waiting), f"led by {_all(led_by) if led_by else 'nobody now'}."])
+    return _sentences(said, _waits(waiting), f"Led by {_all(led_by)}" if led_by else "No process leads")
+
+
+def _sentences(*texts: str) -> str:
+    return ". ".join(texts) + "."
 
 
 def _devices(entries: Iterable[Mapping[str, t.Any]], reason: str, way: str) -> str:
@@ -48,8 +52,8 @@ def _devices(entries: Iterable[Mapping[str, t.Any]], reason: str, way: str) -> s
 
 def _waits(claims: Sequence[str]) -> str:
     if not claims:
-        return "nothing waits"
-    return f"{_some(claims)} {'wait' if len(claims) > 1 else 'waits'}"
+        return "No claim waits"
+    return f"Waiting: {_some(claims)}"
 
 
 def _some(words: Sequence[str]) -> str:

@@ -77,8 +77,8 @@ def _all_gated(state: ClusterState) -> ClusterState:
 
 def _told(plan: ScaleUpPlan, pod: GatedPod) -> str:
     if reason := plan.refused.get(pod.ref):
-        return f"a node with its devices, or one that is added: {reason}"
+        return f"a node with its devices, or a new node: {reason}"
     if reason := plan.waiting.get(pod.ref):
         return f"its devices: {reason}"
     node = next(each.node for each in plan.attaches if each.pod == pod.ref)
-    return f"its devices: node {node} could have them, and Cluster Autoscaler has not asked for the pod yet"
+    return f"its devices: node {node} could have them, but Cluster Autoscaler has not requested them for the pod yet"

@@ -89,7 +89,7 @@ def publish(state: ClusterState, writer: Writer, key: PoolKey) -> PoolPlan | Non
             return found
         state.pools_problem = "" if writer.pools.is_safe(found) else DROPPED
         if state.pools_problem:
-            found = _withdraw(state, model, key.fabric, "it would be unsafe")
+            found = _withdraw(state, model, key.fabric, "the API server drops bindingConditions")
         if not found.empty:
             writer.pools.write(found)
         return found

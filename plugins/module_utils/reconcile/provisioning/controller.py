@@ -148,8 +148,8 @@ class ProvisioningController(Controller):
         opted = labels.get(pods.OPT) == "true" or settings.handover_namespaces.get(namespace) == "gated"
         if opted and settings.handover_of(namespace) == "gated":
             return ""
-        return (f"devices are kept only for pods of gated namespaces, and {namespace} is none. Label it "
-                f"{pods.OPT}=true, and let its handover be gated")
+        return (f"devices are reserved only for pods of gated namespaces, and {namespace} is not gated. Give it the "
+                f"label {pods.OPT}=true and the handover gated")
 
     def _begin(self, key: ProvisioningKey, request: ProvisioningRequest) -> None:
         """Read the pods of a request, and reserve what it has booked. Raise NotSupported,
@@ -157,7 +157,7 @@ class ProvisioningController(Controller):
         """
         most, count = self._state.settings.max_group_size, sum(each.count for each in request.pod_sets)
         if count > most:
-            raise NotSupported(f"it has {count} pods, {most} are allowed (max_group_size)")
+            raise NotSupported(f"the request has {count} pods, but max_group_size is {most}")
         expected = expected_pods(self._client, request, self._state.clock())
         phase = WAITING if not request.seats else DONE if request.provisioned else BOOKED
         of = {(each.pod_set, each.number): each for each in expected}
@@ -171,7 +171,8 @@ class ProvisioningController(Controller):
         if booking.unsupported:
             return self._end(key, raw, FAILED, "NotSupported", booking.unsupported)
         if booking.failures >= MOST_FAILURES:
-            return self._end(key, raw, FAILED, "DevicesDidNotCome", f"{booking.failures} nodes: {booking.reason}")
+            why = f"the devices did not arrive on {booking.failures} nodes: {booking.reason}"
+            return self._end(key, raw, FAILED, "DevicesDidNotCome", why)
         fails_at = self._fails_at(request)
         if fails_at is not None and self._state.clock() >= fails_at:
             why = f"no devices within {request.valid_for:g} s ({requests_of.VALID_UNTIL}): {booking.reason}"
@@ -188,7 +189,7 @@ class ProvisioningController(Controller):
         """Write what was booked, request its devices, and report when they are attached."""
         found = self._reservations(booking)
         if not request.provisioned and len(found) < len(booking.pods):
-            return self._plan_again(found, booking, "the choice of its nodes could not be carried out")
+            return self._plan_again(found, booking, "the chosen nodes could not be reserved")
         raw = self._book(raw, _seats(booking, found))
         if chosen := [each.placement for each in found if each.phase == CHOSEN]:
             self._state.reservations.reserve(chosen)
@@ -208,7 +209,7 @@ class ProvisioningController(Controller):
         nodes = ", ".join(sorted({each.placement.node for each in found}))
         until = self._state.clock() + BOOKED_SECONDS
         self._tell(raw, PROVISIONED, True, "DevicesAttached",
-                   f"{count} devices are attached to {nodes} and kept for its pods until {format_time(until)}")
+                   f"{count} devices are attached to {nodes} and reserved for its pods until {format_time(until)}")
         self._bookings.set_phase(key, DONE)
         self._metrics.count("provisioning_requests_total", result="provisioned")
         self._bookings.plan_again()
@@ -311,4 +312,4 @@ def _seat(pod: ExpectedPod, placement: Placement) -> Seat:
 def _placement(pod: ExpectedPod, seat: Seat, request: ProvisioningRequest, now: float) -> Placement:
     needs = {pod.entries[entry]: models for entry, models in seat.needs.items() if entry in pod.entries}
     return Placement(pod.pod.ref, seat.node, needs, now, pod.pod.raw, group=group_key(request.namespace, request.name),
-                     reason="booked before")
+                     reason="booked by an earlier process")

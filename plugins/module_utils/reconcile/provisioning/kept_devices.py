@@ -22,7 +22,7 @@ def lost(state: ClusterState, placement: Placement) -> str:
         kept = state.holds.kept_for(key)
         missing = sum(models.values()) - len(kept)
         if missing > 0:
-            return f"node {placement.node}: {missing} of its devices are gone or were taken by another pod"
+            return f"node {placement.node}: {missing} of the booked devices are gone or used by another pod"
         for raw in kept:
             if raw["metadata"].get("deletionTimestamp"):
                 return f"node {placement.node}: device {_name(raw)} is being removed"

@@ -113,7 +113,7 @@ class EventReporter:
         if message and message != before:
             self.note("Trouble", about, message, "Warning")
         elif before and not message:
-            self.note("Recovered", about, f"no longer: {before}")
+            self.note("Recovered", about, f"the problem is over: {before}")
 
     def _waiting(self, raw: Json) -> list[Json]:
         model, of_pool = raw["spec"]["model"], self._settings.of_pool

@@ -238,8 +238,8 @@ class ClusterState:
         raw = self.nodes.get(node)
         if twins := self.twins(raw):
             both = " and ".join([node, *twins])
-            return None, None, (f"nodes {both} have the same providerID (machine {nodes.machine(raw or {})}), so none "
-                                "of them is believed; give each its own")
+            return None, None, (f"nodes {both} have the same providerID (machine {nodes.machine(raw or {})}), so the "
+                                "controllers trust neither. Give each its own providerID")
         return adapters.machine_of(raw, self.snapshot)
 
     def twins(self, node: Json | None) -> list[str]:

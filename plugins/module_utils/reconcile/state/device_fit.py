@@ -29,7 +29,7 @@ def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequen
     resources = [resource for resource in resources if resource["spec"]["model"] in claim.need()]
     if claim.direct:
         there = frozenset(raw["metadata"]["name"] for raw in resources if _is_there(raw))
-        return replace(claim, unfit=there, unfit_why="what is there already is none of the pool" if there else "")
+        return replace(claim, unfit=there, unfit_why="attached devices cannot become its pool devices" if there else "")
     names = [resource["metadata"]["name"] for resource in resources]
     vain = {name: why for name, why in state.handovers.vain(claim.uid).items() if name in names}
     found: dict[str, str] = {}
@@ -50,8 +50,8 @@ def _given_up(vain: Mapping[str, str]) -> str:
     """Return why no more devices are tried for a claim here, or an empty string."""
     if len(vain) < Handovers.MOST_DEVICES:
         return ""
-    return (f"the scheduler took none of {len(vain)} devices that were handed to it; compare its selectors with the "
-            "node's ResourceSlice")
+    return (f"the scheduler took none of {len(vain)} devices that were offered to it. Compare the claim's selectors "
+            "with the node's ResourceSlice")
 
 
 def _misfit(state: ClusterState, claim: Json, resource: Json) -> str:

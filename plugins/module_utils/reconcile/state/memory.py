@@ -90,8 +90,8 @@ class Rival:
     def problem(self) -> str:
         """Return in a sentence what was seen lately, or an empty string."""
         resource, when = self._seen
-        return (f"another operator has created {resource} while this one leads, and each returns what the other "
-                "attaches; if it is CoHDI's, pause it by the role cohdi with cohdi_state: paused"
+        return (f"another operator has created {resource} while this process leads, and each detaches what the "
+                "other attaches. If it is CoHDI's operator, pause it with the role cohdi and cohdi_state: paused"
                 ) if resource and self._clock() - when < RIVAL_SECONDS else ""
 
 
@@ -286,7 +286,7 @@ class Handovers(Memory[tuple[float, tuple[str, ...]]]):
     def vain(self, claim: str) -> dict[str, str]:
         """Return the devices that the scheduler repeatedly did not take, each with a reason."""
         names = self._known.get(claim, (0.0, ()))[1]
-        return {name: f"was handed to it {n} times and not taken" for name in set(names)
+        return {name: f"was offered {n} times and not allocated" for name in set(names)
                 if (n := names.count(name)) >= self.MOST_OF_ONE}
 
 

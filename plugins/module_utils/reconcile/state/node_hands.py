@@ -78,14 +78,14 @@ class NodeHands:
     def missing(self, node: str) -> str:
         """Return in a sentence why node operations are not possible now, or an empty string."""
         if self.kind == NONE:
-            return f"node_hands is none, so nobody can prove a device idle on node {node} and remove it there"
+            return f"node_hands is none, so no program can prove that a device is idle on node {node} and remove it"
         if self.kind == AGENT:
             with self._lock:
                 lease = self._leases.get(node)
             if lease is None:
-                return f"node {node} has no node agent; install it with the role controllers, or set node_hands"
+                return f"node {node} has no node agent. Install it with the role controllers, or set node_hands"
             if not _is_alive(lease, self._clock()):
-                return f"the node agent of node {node} no longer renews its Lease; look at its pod"
+                return f"the node agent of node {node} no longer renews its Lease. Check its pod"
         return ""
 
 

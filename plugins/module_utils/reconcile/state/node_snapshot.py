@@ -103,7 +103,7 @@ def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json
     if state.hands.alive(name):
         return "", None, ""
     if raw is not None:
-        why = f"an administrator said that node {name} is out of service"
+        why = f"an administrator marked node {name} as out of service"
         return (why if nodes.out_of_service(raw) else ""), None, ""
     since = state.absent_nodes.of(name)
     places = map(adapters.place, resources)
@@ -117,7 +117,7 @@ def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json
     on = next(filter(None, (_may_be_on(state, machine) for machine in machines)), "")
     if on:
         return "", None, (f"{why}, but {on}. It may have joined another cluster. Switch it off, or set force_detach of "
-                          "this object after you have made sure that nobody uses the device")
+                          "this object after you have made sure that no process uses the device")
     return why, None, ""
 
 
@@ -157,14 +157,14 @@ def _unfit(state: ClusterState, node: str, resources: Iterable[Json], has_hands:
     found = (adapters.read_evidence(raw) for raw in resources)
     trouble = next((e.trouble for e in found if e and e.trouble and e.trouble.reason in _UNFIT), None)
     why = trouble.message if trouble else _sick(state, node) if has_hands else ""
-    return f"node {node} takes up no new device meanwhile: {why}" if why else ""
+    return f"node {node} gets no new device: {why}" if why else ""
 
 
 def _sick(state: ClusterState, node: str) -> str:
     found = [f"device {key[2]} has the taint {taint}" for key, taint in state.sick_devices(node)
              if key[0] in DRA_DRIVERS]
-    return (f"{', '.join(found)}, which a restart of its plugin would lift; detach it, or mend it and delete the "
-            "plugin's pod") if found else ""
+    return (f"{', '.join(found)}, and a restart of its plugin would remove the taint. Detach the device, or repair it "
+            "and delete the plugin's pod") if found else ""
 
 
 def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tuple[Claim, ...]:

@@ -139,7 +139,7 @@ def of_text(text: str) -> Stored:
             raise ValueError(f"its version is {told['version']!r}")
         return Stored(dict(_rows(told["hours"])), str(told["writer"]), int(told["number"]))
     except (AttributeError, KeyError, TypeError, IndexError, ValueError) as error:
-        raise ValueError(f"it holds no table of waits: {type(error).__name__}: {error}") from None
+        raise ValueError(f"it has no table of waits: {type(error).__name__}: {error}") from None
 
 
 def _rows(hours: Mapping[str, t.Any]) -> Iterable[tuple[Place, Counted]]:
@@ -149,6 +149,6 @@ def _rows(hours: Mapping[str, t.Any]) -> Iterable[tuple[Place, Counted]]:
             for hop, (longest, pairs) in hops.items():
                 counts = Counter(dict(zip(map(int, pairs[::2]), map(int, pairs[1::2]), strict=True)))
                 if any(not 0 <= edge <= len(EDGES) or n < 1 for edge, n in counts.items()):
-                    raise ValueError("counts must be above 0, of edges that there are")
+                    raise ValueError("counts must be above 0 and belong to a known bound")
                 if hop in HOPS:
                     yield (int(hour), str(namespace), hop), Counted(counts, float(longest))

@@ -71,7 +71,7 @@ def waits_svg(rows: Sequence[Waits]) -> str:
     wide = (WIDTH - LABEL - 160) / (len(BOUNDS) + 1)
     heads = [_text(LABEL + place * wide + wide / 2, 14, words, "middle") for place, words in enumerate(_bounds())]
     lines = [part for number, row in enumerate(rows) for part in _row(row, HEAD + number * 40, wide)]
-    return _svg(HEAD + len(rows) * 40, "Waits by hop", [_text(0, 14, "claims that waited up to"), *heads, *lines])
+    return _svg(HEAD + len(rows) * 40, "Waits by step", [_text(0, 14, "claims that waited up to"), *heads, *lines])
 
 
 def _bounds() -> list[str]:

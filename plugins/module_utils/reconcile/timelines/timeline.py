@@ -30,7 +30,7 @@ its own."""
 SHARES: t.Final[dict[str, str]] = {"plan": ENGINE, "request": ENGINE, "attach": FABRIC, "slice": NODE, "gate": ENGINE,
                                    "bind": SCHEDULER, "handover": SCHEDULER, START: NODE}
 WORDS: t.Final[dict[str, str]] = {
-    "plan": "node chosen", "request": "attach asked for", "attach": "attached by the fabric",
+    "plan": "node chosen", "request": "attach requested", "attach": "attached by the fabric",
     "slice": "on the bus, driver, in the slice", "gate": "gate removed", "bind": "bound by the scheduler",
     "handover": "reallocated by the scheduler", START: "pod started"}
 SHARE_WORDS: t.Final[dict[str, str]] = {ENGINE: "composable.infra", FABRIC: "fabric", NODE: "node",

@@ -87,10 +87,11 @@ class WaitsKeeper:
             raw = self._client.get(CONFIG_MAPS, NAME, self._namespace)
             found = of_text(str((raw.get("data") or {}).get(FIELD) or ""))
         except ApiError as error:
-            self._told(f"the waits of the last day are not read from ConfigMap {self._namespace}/{NAME}: {error}")
+            self._told(f"the waits of the last day cannot be read from ConfigMap {self._namespace}/{NAME}: {error}")
             return False
         except ValueError as error:
-            self._told(f"the waits of the last day begin anew, ConfigMap {self._namespace}/{NAME} is damaged: {error}")
+            self._told(f"ConfigMap {self._namespace}/{NAME} is damaged, so the waits of the last day start empty: "
+                       f"{error}")
             found = Stored()
         else:
             self._told("")
@@ -108,7 +109,7 @@ class WaitsKeeper:
         try:
             self._client.merge_patch(CONFIG_MAPS, NAME, body, self._namespace)
         except ApiError as error:
-            self._told(f"the waits of the last day are not stored in ConfigMap {self._namespace}/{NAME}: {error}")
+            self._told(f"the waits of the last day cannot be stored in ConfigMap {self._namespace}/{NAME}: {error}")
             return
         with self._lock:
             self._stored, self._sent = new, {}

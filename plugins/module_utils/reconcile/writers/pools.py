@@ -17,9 +17,9 @@ from ...planning.pool.plan import FAILURE_CONDITIONS, READY_CONDITION, PoolPlan
 from ..keys import PoolKey
 from ..state.cluster_state import ClusterState, Json
 
-DROPPED = ("pools are not published: this API server drops bindingConditions of ResourceSlices, so pods would be given "
-           "devices that are not there; switch the feature gate DRADeviceBindingConditions on, for API server and "
-           "scheduler, or hold pods by the scheduling gate, which needs no pools")
+DROPPED = ("pools are not published: this API server drops bindingConditions of ResourceSlices, so pods would get "
+           "devices that are not attached. Turn on the feature gate DRADeviceBindingConditions for the API server and "
+           "the scheduler, or use the handover gated, which needs no pools")
 TRIAL: Json = {"name": "trial", "bindsToNode": True, "bindingConditions": [READY_CONDITION],
                "bindingFailureConditions": list(FAILURE_CONDITIONS)}
 

@@ -45,7 +45,8 @@ def test_everything_can_be_said() -> None:
 
 @pytest.mark.parametrize(("more", "said"), [
     ({"vertical": []}, "vertical: [] is not usable: must list at least one group"),
-    ({"vertical": [{"id": "v", "devices": {}}]}, "vertical[0].devices: {} is not usable: must say how many"),
+    ({"vertical": [{"id": "v", "devices": {}}]},
+     "vertical[0].devices: {} is not usable: must map each extended resource"),
     ({"nodes": [{"id": "n", "watts": -1}]}, "nodes[0].watts: -1 is not usable: must be a number"),
     ({"vertical": [{"id": "V", "devices": {"a": 1}}]}, "vertical[0].id: 'V' is not usable: must be a lower case name"),
     ({"vertical": [{**VERTICAL, "devices": {"a": 0}}]}, "vertical[0].devices.a: 0 is not usable: must be a number"),
@@ -60,8 +61,10 @@ def test_everything_can_be_said() -> None:
     ({"nodes": "n"}, "nodes: 'n' is not usable: must be a list"),
     ({"attach_costs": {"X": 1}}, "attach_costs.X: 1 is not usable: no such model"),
     ({"methods": {"X": ["node"]}}, "methods.X: ['node'] is not usable: no such model"),
-    ({"methods": {A100: ["node", "share"]}}, f"methods.{A100}: ['node', 'share'] is not usable: must list some of"),
-    ({"methods": {A100: []}}, f"methods.{A100}: [] is not usable: must list some of share, attach, node, share first"),
+    ({"methods": {A100: ["node", "share"]}},
+     f"methods.{A100}: ['node', 'share'] is not usable: must be a list with some of"),
+    ({"methods": {A100: []}},
+     f"methods.{A100}: [] is not usable: must be a list with some of share, attach, node. share comes first"),
     ({"methods": {A100: ["buy"]}}, f"methods.{A100}: ['buy'] is not usable"),
     ({"not_attached": ["X"]}, "not_attached: 'X' is not usable: no such model"),
     ({"scale_down": {"policy": "never"}}, "scale_down.policy: 'never' is not usable: must be one of reserve, power"),

@@ -77,7 +77,7 @@ def test_no_pod_is_gated_before_held_pods_are_served(api: FakeLeases, lease: Gat
 def test_it_is_given_up_while_passes_fail_and_taken_again(api: FakeLeases, lease: GateLease, served: Served) -> None:
     lease.start()
     assert api.wait_for(lambda: bool(holder(api)))
-    served.problem = "held pods were last planned 16 s ago"
+    served.problem = "gated pods were last planned 16 s ago"
     assert api.wait_for(lambda: not holder(api))
     served.problem = ""
     assert api.wait_for(lambda: bool(holder(api)))

@@ -94,7 +94,7 @@ def test_claims_of_both_kinds_in_one_pod() -> None:
 
 
 def test_idle_device_of_the_node_is_none_of_the_pool() -> None:
-    claim = replace(direct(), unfit=frozenset({"r"}), unfit_why="what is there already is none of the pool")
+    claim = replace(direct(), unfit=frozenset({"r"}), unfit_why="attached devices cannot become its pool devices")
     view = node(claim, it.online("r"), it.request(1))
     assert marks(claim, it.online("r"), it.request(1)) == []
     assert one(plan_scale(view, SETTINGS), SetSize).size == 2

@@ -134,7 +134,7 @@ def test_namespace_with_another_handover_is_let_go(held: Bench) -> None:
     ask(held)
     held.reconcile(GatesKey())
     assert gate_names(held) == []
-    assert held.told("GateReleased") == ["the handover of namespace default is reschedule"]
+    assert held.told("GateReleased") == ["namespace default has the handover reschedule, not gated"]
 
 
 def test_refused_attach_gives_the_node_up(held: Bench) -> None:
@@ -196,4 +196,4 @@ def test_a_pass_that_the_end_cut_short_did_not_fail(held: Bench, monkeypatch: py
     monkeypatch.setattr(GateOpener, "open_ready", ended)
     with pytest.raises(Stopped):
         held.gating.reconcile(GatesKey())
-    assert held.gating.passes.problem() == "held pods were not planned yet"
+    assert held.gating.passes.problem() == "gated pods were not planned yet"

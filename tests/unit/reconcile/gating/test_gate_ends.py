@@ -96,7 +96,7 @@ def test_bound_before_the_reply_to_the_gates_removal_has_all_its_hops(
 def test_bound_elsewhere_is_counted_and_frees_the_device(held: Bench, opened: Callable[..., None]) -> None:
     opened(node="node-7")
     assert held.metrics.get("gate_misjudged_total", reason="elsewhere") == 1
-    assert held.told("NodeMisjudged") == ["node node-0 was chosen, but the scheduler placed it on node node-7"]
+    assert held.told("NodeMisjudged") == ["node node-0 was chosen, but the scheduler placed the pod on node node-7"]
     assert not node_snapshot(held.state, "node-0").resources[0].hold_alive
 
 

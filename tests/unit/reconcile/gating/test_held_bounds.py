@@ -188,7 +188,7 @@ class TestDeviceThatIsNeverSeen:
         later(PLACEMENT + 1)
         held.reconcile(GatesKey())
         assert (reserved(held), gate_names(held)) == ([], [])
-        assert "its devices did not come, on 2 nodes" in held.told("GateReleased")[0]
+        assert "the devices of the pod did not arrive on 2 nodes" in held.told("GateReleased")[0]
 
     def test_pass_comes_when_the_first_is_overdue(self, held: Bench) -> None:
         ask(held)
@@ -243,7 +243,7 @@ class TestPassThatFails:
         with pytest.raises(ZeroDivisionError):
             held.reconcile(GatesKey())
         assert gate_names(held) == [pods.GATE]
-        assert held.gating.passes.problem() == "held pods were not planned yet: a bug"
+        assert held.gating.passes.problem() == "gated pods were not planned yet: a bug"
         later(HOLD + 1)
         with pytest.raises(ZeroDivisionError):
             held.reconcile(GatesKey())
@@ -277,13 +277,13 @@ class TestPassThatFails:
 def test_record_of_passes() -> None:
     now = [0.0]
     record = PassRecord(lambda: now[0])
-    assert record.problem() == "held pods were not planned yet"
+    assert record.problem() == "gated pods were not planned yet"
     record.succeeded(1.0)
     now[0] = 15.0
     record.failed("a passing trouble")
     assert (record.problem(), record.age()) == ("", 15.0)
     now[0] = 15.1
-    assert record.problem() == "held pods were last planned 15 s ago: a passing trouble"
+    assert record.problem() == "gated pods were last planned 15 s ago: a passing trouble"
     record.succeeded(10.0)
     now[0] = 45.0
     assert record.problem() == "", "a slow plan has its time"
@@ -318,7 +318,7 @@ class TestFirstPlanThatTakesLong:
         clock = [0.0]
         monkeypatch.setattr(slow.gating, "passes", PassRecord(lambda: clock[0]))
         ask(slow)
-        assert slow.gating.passes.problem() == "held pods were not planned yet", "before, no new pod is held"
+        assert slow.gating.passes.problem() == "gated pods were not planned yet", "before, no new pod is held"
         slow.reconcile(GatesKey())
         assert (slow.gating.passes.problem(), reserved(slow)) == ("", [("train", "node-0")])
 

@@ -253,7 +253,7 @@ def test_refusal_that_names_a_device_of_somebody_else_detaches_nothing(bench: Be
     bench.operations.attach(ATTACH)
     bench.idle()
     assert bench.fabric.detaches == []
-    assert "was not given back" in bench.status("gpu-a")["error"]
+    assert "was not detached again" in bench.status("gpu-a")["error"]
     (raw,) = [r for r in bench.api.of(COMPOSABLE_RESOURCES) if r["metadata"]["name"] == "gpu-a"]
     assert cohdi.read_intent(raw)[0] == "machine-0"
     assert node_snapshot(bench.state, "node-0").blocked == {}
@@ -302,7 +302,7 @@ def test_device_of_a_resource_that_is_gone_stays_attached_and_is_told(bench: Ben
     assert bench.fabric.detaches == []
     (said,) = [entry for entry in bench.reporter.history if entry["reason"] == "NotRecorded"]
     assert "d1" in said["message"]
-    assert "return it with fabric_device" in said["message"]
+    assert "Detach it with the module fabric_device" in said["message"]
 
 
 def test_resource_deleted_while_it_waits_is_not_asked_for_again(bench: Bench) -> None:

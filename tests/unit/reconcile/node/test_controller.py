@@ -274,7 +274,7 @@ def test_trouble_is_told_once_and_its_end_too(bench: Bench) -> None:
     assert bench.told("Trouble") == ["denied"]
     bench.api.heal()
     bench.reconcile(NodeKey("node-0"))
-    assert bench.told("Recovered") == ["no longer: denied"]
+    assert bench.told("Recovered") == ["the problem is over: denied"]
 
 
 def test_request_and_node_that_are_gone_are_nothing(bench: Bench) -> None:

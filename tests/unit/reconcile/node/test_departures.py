@@ -196,7 +196,7 @@ def machine_is_a_nodes(story: Story) -> Json:
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (node_is_back, "node node-0 is there again"),
+        (node_is_back, "node node-0 exists again"),
         (machine_is_a_nodes, f"node {NEW} has machine machine-0, which node node-0 had"),
     ],
 )

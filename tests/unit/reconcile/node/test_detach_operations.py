@@ -52,7 +52,7 @@ def test_idle_device_is_detached(leaving: Bench) -> None:
     detach(leaving)
     assert leaving.fabric.detaches == [("machine-0", "d1")]
     assert leaving.status() == {"state": "Deleting", "error": "", "device_id": "GPU-d1", "cdi_device_id": ""}
-    assert leaving.told("Detached") == ["device d1 returned to the pool"]
+    assert leaving.told("Detached") == ["device d1 detached from node node-0"]
     leaving.wait(lambda: leaving.finished == ["node-0"], "the controllers are told")
     assert len(leaving.metrics.observed("detach_duration_seconds")) == 1
 
@@ -67,8 +67,8 @@ def test_device_that_the_manager_does_not_show_was_not_detached(
     assert leaving.status()["state"] == "Deleting"
     assert leaving.told("Detached") == []
     assert leaving.told("DeviceGone") == [
-        "the CDI Manager shows no device d1 on machine machine-0; if it shows the device by another name, return that "
-        "one with the module fabric_device"]
+        "the CDI Manager shows no device d1 on machine machine-0. If it shows the device by another name, detach that "
+        "device with the module fabric_device"]
     (entry,) = [each for each in leaving.reporter.history if each["reason"] == "DeviceGone"]
     assert entry["type"] == "Warning"
 
@@ -80,7 +80,7 @@ def test_device_whose_request_had_no_reply_was_detached(leaving: Bench, monkeypa
     leaving.fabric.attached.clear()
     monkeypatch.setattr(leaving.fabric, "detach", lambda *_unused, **_more: Task(True))
     detach(leaving)
-    assert leaving.told("Detached") == ["device d1 returned to the pool"]
+    assert leaving.told("Detached") == ["device d1 detached from node node-0"]
     assert leaving.told("DeviceGone") == []
 
 
@@ -143,7 +143,8 @@ def test_what_keeps_a_device_is_told_once_and_not_at_every_trial(leaving: Bench)
     leaving.put(objects.claim("train", objects.local_result("gpu-0")))
     for _unused in range(5):
         detach(leaving)
-    assert leaving.told("DetachRefused") == ["claim default/train uses the device", "node node-0 has not let it go"]
+    assert leaving.told("DetachRefused") == [
+        "claim default/train uses the device", "node node-0 has not released the device"]
 
 
 def test_manager_that_refuses_a_detach_is_told_of_once(leaving: Bench) -> None:
@@ -226,7 +227,7 @@ def test_device_that_the_node_has_not_let_go_stays(leaving: Bench) -> None:
     leaving.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, deleted=True, RELEASE="now"))
     detach(leaving)
     assert leaving.fabric.detaches == []
-    assert leaving.status()["error"] == "not detached: node node-0 has not let it go"
+    assert leaving.status()["error"] == "not detached: node node-0 has not released the device"
 
 
 def test_device_whose_serial_is_not_known_leaves_when_the_node_has_let_it_go(leaving: Bench) -> None:
@@ -240,7 +241,7 @@ def test_device_stays_once_its_release_was_withdrawn(leaving: Bench) -> None:
     leaving.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, deleted=True, NODE=LET_GO))
     detach(leaving)
     assert leaving.fabric.detaches == []
-    assert leaving.status()["error"] == "not detached: node node-0 has not let it go"
+    assert leaving.status()["error"] == "not detached: node node-0 has not released the device"
 
 
 def test_device_of_a_claim_stays_while_the_nodes_slice_is_away(leaving: Bench) -> None:

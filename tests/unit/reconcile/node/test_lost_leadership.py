@@ -74,7 +74,7 @@ def test_record_of_another_stays_also_where_both_think_that_they_lead(bench: Ben
     bench.fabric.gate.set()
     bench.idle()
     assert bench.status("gpu-new") == adopted["status"]
-    assert bench.told("NotRecorded") == ["the CDI Manager answered with device d1, but dX was written down meanwhile"]
+    assert bench.told("NotRecorded") == ["the CDI Manager answered with device d1, but dX was recorded in the meantime"]
 
 
 def test_record_is_written_over_a_newer_version_that_names_no_device(bench: Bench) -> None:

@@ -87,7 +87,7 @@ def test_node_that_is_back_keeps_its_device(agent: Bench) -> None:
     agent.api.put(NODES, objects.node())
     reconcile(agent)
     assert agent.fabric.detaches == []
-    assert agent.status()["error"] == "not detached: node node-0 is there again"
+    assert agent.status()["error"] == "not detached: node node-0 exists again"
 
 
 def test_node_whose_agent_lives_is_not_lost(agent: Bench) -> None:

@@ -145,7 +145,7 @@ def test_claim_that_takes_nothing_is_given_up_with_the_reason(idle: Bench) -> No
     idle.put(*(objects.resource(name, device=name, serial=f"GPU-{name}", asked=900, state="Online") for name in names))
     assert serve(idle, claim(1)) == "FabricDeviceFailed"
     message = idle.api.one(CLAIMS, "train", "default")["status"]["devices"][0]["conditions"][0]["message"]
-    assert message.startswith(f"the scheduler took none of {len(names)} devices that were handed to it")
+    assert message.startswith(f"the scheduler took none of {len(names)} devices that were offered to it")
     assert idle.fabric.attaches == []
     idle.state.forget(names[0])
     assert serve(idle, claim(2)) != "FabricDeviceFailed"

@@ -79,7 +79,7 @@ def test_a_device_leaves_in_the_order_taint_ask_removal_detach(leaving: Bench) -
     reconcile(leaving)
     assert notes(leaving)[cohdi.RELEASE]
     assert leaving.status()["state"] == "Detaching"
-    assert leaving.told("ReleaseAsked") == ["node node-0 was asked to let its device go"]
+    assert leaving.told("ReleaseAsked") == ["requested node node-0 to release the device"]
     write(leaving, Evidence("Releasing", "d1"))
     reconcile(leaving)
     assert leaving.fabric.detaches == []
@@ -294,8 +294,9 @@ def test_a_node_whose_plugin_knows_a_sick_device_gets_no_other(agent: Bench) -> 
     assert agent.fabric.attaches == []
     name = sick["spec"]["devices"][0]["name"]
     assert set(node_snapshot(agent.state, "node-0").blocked.values()) == {
-        f"node node-0 takes up no new device meanwhile: device {name} has the taint gpu.nvidia.com/xid=48:NoSchedule, "
-        "which a restart of its plugin would lift; detach it, or mend it and delete the plugin's pod"}
+        f"node node-0 gets no new device: device {name} has the taint gpu.nvidia.com/xid=48:NoSchedule, "
+        "and a restart of its plugin would remove the taint. Detach the device, or repair it and delete the plugin's "
+        "pod"}
     sick["spec"]["devices"][0]["taints"][0]["effect"] = "None"
     agent.put(sick)
     assert not node_snapshot(agent.state, "node-0").blocked
@@ -310,7 +311,7 @@ def test_a_node_that_can_take_up_no_device_gets_none(leaving: Bench, reason: str
     reconcile(leaving)
     assert leaving.fabric.attaches == []
     told = set(node_snapshot(leaving.state, "node-0").blocked.values())
-    assert told == {"node node-0 takes up no new device meanwhile: the removal of x hangs"}
+    assert told == {"node node-0 gets no new device: the removal of x hangs"}
     assert "hangs" not in str(node_snapshot(leaving.state, "node-1").blocked)
     write(leaving, hung.without_trouble())
     assert not node_snapshot(leaving.state, "node-0").blocked
@@ -363,7 +364,7 @@ def test_another_operator_beside_this_one_is_told(agent: Bench, monkeypatch: pyt
     assert agent.state.rival.problem() == ""
     create("meanwhile", -5.0)
     assert agent.state.rival.problem().startswith(
-        "another operator has created meanwhile while this one leads, and each returns what the other attaches")
+        "another operator has created meanwhile while this process leads, and each detaches what the other attaches")
     assert len(agent.told("Trouble")) == 1
     monkeypatch.setattr(memory, "RIVAL_SECONDS", 0.0)
     assert agent.state.rival.problem() == ""

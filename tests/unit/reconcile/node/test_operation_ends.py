@@ -84,7 +84,7 @@ def test_adopted_device_that_another_machine_has_too_is_given_back(
     assert bench.fabric.detaches == ([("machine-0", "d9")] if shared else [])
     assert bench.status().get("cdi_device_id") == (None if shared else "d9")
     if shared:
-        assert "device d9 is on another machine too" in bench.status()["error"]
+        assert "the CDI Manager shows device d9 on another machine too" in bench.status()["error"]
         assert cohdi.read_intent(only(bench))[1] == 0.0
         assert waited == [ASK_AGAIN]
 

@@ -97,7 +97,7 @@ def test_claim_of_a_ready_device_waits_for_the_scheduler_until_its_pod_is_bound(
     """Where no pods are held, those that are bound are not watched."""
     ready = objects.claim("train", RESULT, devices=[objects.told(RESULT, objects.READY)])
     found = said(quiet, ready, objects.pod())
-    assert found.waits_for == "the scheduler to bind its pod: it looks for FabricDeviceReady every 5 s"
+    assert found.waits_for == "the scheduler to bind its pod: it checks FabricDeviceReady every 5 s"
     found = said(quiet, {**objects.pod(), "spec": {**objects.pod()["spec"], "nodeName": "node-0"}})
     assert (found.waits_for, found.since, found.evidence) == ("", 0.0, {"node": "node-0"})
     quiet[1].drop(objects.pod())
@@ -118,7 +118,7 @@ def test_claim_of_a_held_pod_waits_for_its_first_plan(quiet: Quiet) -> None:
     held = {**objects.pod()["spec"], "schedulingGates": [{"name": pods.GATE}]}
     quiet[1].put(selecting("NVIDIA T4"), {**objects.pod(), "spec": held})
     found = as_planned(quiet[0])["default/train"]
-    assert found.waits_for == "the first plan for its pod train, which the gate composable.infra/devices holds"
+    assert found.waits_for == "the first plan for its gated pod train"
 
 
 def test_handover_of_a_model_that_is_direct(quiet: Quiet) -> None:
@@ -156,7 +156,7 @@ def test_claim_of_a_pod_group_that_has_its_device_waits_for_nothing(quiet: Quiet
 
 def test_claim_that_is_reserved_for_nobody(quiet: Quiet) -> None:
     assert said(quiet, objects.claim("train", RESULT, pods=())).waits_for == (
-        "a pod: it is allocated but reserved for none")
+        "a pod: the claim is allocated but reserved for no pod")
 
 
 def test_claim_without_a_pod(quiet: Quiet) -> None:
@@ -205,7 +205,7 @@ def test_why_a_node_takes_up_no_device(quiet: Quiet) -> None:
     hung = Evidence("Releasing", "d1").with_trouble("RemovalHung", "the removal hangs", 1.0)
     found = said(quiet, selecting("NVIDIA T4"), objects.pod(), objects.resource(device="d1", NODE=hung.to_json()))
     assert found.waits_for.endswith(
-        "; T4 cannot be attached to node node-0: node node-0 takes up no new device meanwhile: the removal hangs")
+        "; T4 cannot be attached to node node-0: node node-0 gets no new device: the removal hangs")
 
 
 def test_claim_that_names_no_model_may_have_any(quiet: Quiet) -> None:

@@ -131,14 +131,14 @@ def test_withdrawing_beside_a_controller_is_refused(made: tuple[PoolRun, Bench])
     FakeLeadership.others = ["controller"]
     writes = len(bench.api.writes())
     for dry in (True, False):
-        with pytest.raises(NotReady, match="published by controller, which would publish them again; stop it first"):
+        with pytest.raises(NotReady, match=r"published by controller, which would publish them again\. Stop it first"):
             run.withdrawn([POOL], dry)
     assert len(bench.api.writes()) == writes
 
 
 def test_unknown_pool_names_the_known_ones(made: tuple[PoolRun, Bench]) -> None:
     run, _bench = made
-    with pytest.raises(BadConfig, match=r"pools: 'x' is not a pool of this fabric; allowed are .*a100-fabric1"):
+    with pytest.raises(BadConfig, match=r"pools: 'x' is not a pool of this fabric. Allowed are .*a100-fabric1"):
         run.look([POOL, "x"])
 
 

@@ -86,16 +86,16 @@ def test_what_is_under_way(quiet: Quiet, raws: list[Json], said: str) -> None:
 def test_changes_operations_and_pods_are_under_way(quiet: Quiet) -> None:
     engine, bench = quiet
     engine.queue.add(NodeKey("node-0"))
-    assert busy_with(engine) == "changes are being worked on"
+    assert busy_with(engine) == "changes are being processed"
     key = engine.queue.get()
     assert key is not None
     engine.queue.done(key)
     engine.state.operations.begin("gpu-a")
-    assert busy_with(engine) == "1 requests to the CDI Manager are under way"
+    assert busy_with(engine) == "1 requests to the CDI Manager are in flight"
     engine.state.operations.end("gpu-a")
     bench.put(objects.pod())
     engine.rescheduler.nominate(PodRef("default", "train", "pod-train"), "node-0", "uid-train")
-    assert busy_with(engine) == "1 pods are on the way back to their node"
+    assert busy_with(engine) == "1 pods are being rescheduled to their node"
 
 
 def test_time_runs_out(quiet: Quiet) -> None:
@@ -167,7 +167,7 @@ def test_trouble_is_told_when_it_begins_changes_and_ends(bench: Bench) -> None:
     for message in ("", "a", "a", "b", "", "", "a"):
         bench.reporter.once("fabric", message)
     assert [(e["reason"], e["message"]) for e in bench.reporter.history] == [
-        ("Trouble", "a"), ("Trouble", "b"), ("Recovered", "no longer: b"), ("Trouble", "a")]
+        ("Trouble", "a"), ("Trouble", "b"), ("Recovered", "the problem is over: b"), ("Trouble", "a")]
 
 
 def test_troubles_of_different_things_are_told_apart(bench: Bench) -> None:
@@ -195,8 +195,8 @@ def test_cluster_that_has_everything() -> None:
 
 
 @pytest.mark.parametrize(("resource", "said"), [
-    (COMPOSABILITY_REQUESTS, "composabilityrequests (cro.hpsys.ibm.ie.com/v1alpha1); apply deploy/crds"),
-    (CLAIMS, "resourceclaims (resource.k8s.io/v1); Kubernetes 1.34 or later is needed"),
+    (COMPOSABILITY_REQUESTS, "composabilityrequests (cro.hpsys.ibm.ie.com/v1alpha1). Apply deploy/crds"),
+    (CLAIMS, "resourceclaims (resource.k8s.io/v1). Kubernetes 1.34 or later is needed"),
 ])
 def test_api_that_is_not_served(resource: ApiResource, said: str) -> None:
     api = FakeApi()
@@ -215,7 +215,7 @@ def test_role_needs_only_its_own() -> None:
 def test_what_may_not_be_listed_is_named() -> None:
     api = FakeApi()
     served(api, CLAIMS, Forbidden(403, "Forbidden", "user x cannot list"))
-    with pytest.raises(BadConfig, match="resourceclaims may not be listed: user x cannot list; apply deploy/rbac"):
+    with pytest.raises(BadConfig, match=r"resourceclaims may not be listed: user x cannot list\. Apply deploy/rbac"):
         check_cluster(api.client, ["scaler"])
 
 

@@ -77,7 +77,8 @@ def test_selector_that_no_model_satisfies_is_the_reason(served: Quiet) -> None:
     served[1].put(held_pods.claim("train", cel=MISSPELT), refused_by_the_scheduler())
     for found in both(served):
         assert found.refused == NEVER
-        assert found.waits_for == f"a change, since the fabric cannot serve it: {NEVER} (scheduler: {SAID})"
+        assert found.waits_for == ("a change of the claim or the fabric, which cannot serve it: "
+                                   f"{NEVER} (scheduler: {SAID})")
         assert "free" not in found.waits_for
         assert wait_reason_result(found)["refused"] == NEVER
 
@@ -88,7 +89,7 @@ def test_more_devices_than_there_are_is_the_reason(served: Quiet) -> None:
     served[1].look()
     served[1].put(held_pods.claim("train", 6), refused_by_the_scheduler())
     for found in both(served):
-        assert found.refused == "6 x A100 40G on one node, and no fabric has more than 5 of them in all"
+        assert found.refused == "6 x A100 40G on one node, but no fabric has more than 5 in total"
     served[1].put(held_pods.claim("train", 5))
     for found in both(served):
         assert found.refused == ""
@@ -186,7 +187,7 @@ def test_policy_of_an_older_version_keeps_no_release_back(served: Quiet, monkeyp
     bench.reconcile(GatesKey())
     told = {each["reason"]: each["message"] for each in engine.reporter.history}
     assert "GateReleased" in told
-    assert told["Trouble"].startswith("why pods are not served cannot be written on them: ")
+    assert told["Trouble"].startswith("the reason why pods are not served cannot be written on them: ")
     assert engine.gating.passes.problem() == ""
 
 

@@ -115,8 +115,8 @@ def test_plan_says_what_would_be_done_and_does_nothing(made: tuple[Run, Bench]) 
     assert {a["action"] for a in found["actions"]} == {"WritePool", "LabelNode", "SetSize", "CreateResource"}
     assert (found["verdicts"][0]["claim"], found["verdicts"][0]["handover"]) == ("default/train", "reschedule")
     assert found["diff"]["after"]["node-0 A100 40G"] == 1
-    assert found["summary"] == ("Would change A100 40G on node-0 from 0 to 1; default/train waits; "
-                                "led by nobody now.")
+    assert found["summary"] == ("Would change A100 40G on node-0 from 0 to 1. Waiting: default/train. "
+                                "No process leads.")
     assert "history" not in found
     assert bench.api.writes() == []
     assert bench.fabric.attaches == []
@@ -142,11 +142,11 @@ def test_carried_out_once_then_nothing_is_left(made: tuple[Run, Bench]) -> None:
     assert (first["changed"], first["settled"], first["led_by"]) == (True, True, [])
     assert first["verdicts"] == []
     assert {"Attaching", "Attached", objects.RESCHEDULE} <= {e["reason"] for e in first["history"]}
-    assert first["summary"] == "Attached: A100 40G to node-0 for default/train; nothing waits; led by this run."
+    assert first["summary"] == "Attached: A100 40G to node-0 for default/train. No claim waits. Led by this run."
     assert len(bench.fabric.attaches) == 1
     second = run.carry_out(10.0).as_result()
     assert (second["changed"], second["actions"], second["settled"]) == (False, [], True)
-    assert second["summary"] == "Attached nothing; nothing waits; led by this run."
+    assert second["summary"] == "Attached nothing. No claim waits. Led by this run."
     assert run.plan().changed is False
     assert FakeLeadership.left == [True, True]
 
@@ -222,7 +222,7 @@ def test_manager_that_is_away_is_said(made: tuple[Run, Bench]) -> None:
 def test_cluster_without_the_kinds_is_said_before_anything_starts(made: tuple[Run, Bench]) -> None:
     run, bench = made
     bench.api.paths[COMPOSABILITY_REQUESTS.path()] = NotServed(404, "NotFound", "no")
-    with pytest.raises(BadConfig, match="apply deploy/crds"):
+    with pytest.raises(BadConfig, match="Apply deploy/crds"):
         run.carry_out(10.0)
     assert FakeLeadership.left == []
 
@@ -309,7 +309,8 @@ def test_run_waits_for_an_api_server_in_trouble(leadership: LeaderElection, monk
 
 def test_run_says_why_nobody_leads(leadership: LeaderElection, monkeypatch: pytest.MonkeyPatch) -> None:
     in_trouble(monkeypatch, times=math.inf)
-    with pytest.raises(Unreachable, match="nobody leads, but the Lease could not be taken in 0 s: GET: timed out"):
+    with pytest.raises(Unreachable,
+                       match="no process leads, but the Lease could not be acquired in 0 s: GET: timed out"):
         leadership.lead_unless_led(threading.Event(), 0.0)
 
 

@@ -35,7 +35,7 @@ def test_pod_that_could_be_served_waits_for_who_asks_and_then_for_its_device(tes
     testbed.pod("train")
     (name, said), = told(testbed).items()
     assert name == "default/train-extended-resources"
-    assert "could have them, and Cluster Autoscaler has not asked for the pod yet" in said
+    assert "could have them, but Cluster Autoscaler has not requested them for the pod yet" in said
     testbed.provider.increase("vertical", 1)
     said = told(testbed)[name]
     assert said.startswith("1 x A100 40G on node node-"), "from then on it is the node's demand"
@@ -46,7 +46,7 @@ def test_pod_that_could_be_served_waits_for_who_asks_and_then_for_its_device(tes
 def test_pod_that_nobody_can_serve_says_why(testbed: Testbed) -> None:
     testbed.pod("train", 5)
     said = told(testbed)["default/train-extended-resources"]
-    assert said.startswith("a node with its devices, or one that is added: 5 x A100 40G: 0/2 nodes: 2 had only 4")
+    assert said.startswith("a node with its devices, or a new node: 5 x A100 40G: 0/2 nodes: 2 had only 4")
 
 
 def test_pod_that_the_gate_let_go_says_why(testbed: Testbed) -> None:

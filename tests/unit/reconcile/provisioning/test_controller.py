@@ -45,7 +45,7 @@ def test_devices_of_all_pods_are_attached_before_it_is_provisioned(served: Bench
     support.attach(served)
     assert len(served.fabric.attached) == 4
     assert support.true(served) == {"Accepted", "Provisioned"}
-    assert support.conditions(served)["Provisioned"][2].startswith("4 devices are attached to node-0 and kept")
+    assert support.conditions(served)["Provisioned"][2].startswith("4 devices are attached to node-0 and reserved")
 
 
 def test_nodes_are_in_the_status_before_a_device_is_requested(served: Bench) -> None:
@@ -229,7 +229,7 @@ def test_device_taken_by_a_foreign_pod_revokes_it(served: Bench) -> None:
     served.put(objects.claim("thief", objects.local_result("gpu-0")), objects.pod("thief"))
     served.state.note_uses(["node-0"])
     served.reconcile(KEY)
-    assert "taken by another pod" in support.conditions(served)["CapacityRevoked"][2]
+    assert "gone or used by another pod" in support.conditions(served)["CapacityRevoked"][2]
 
 
 def test_refused_attach_chooses_again_and_fails_in_the_end(served: Bench) -> None:
@@ -238,7 +238,8 @@ def test_refused_attach_chooses_again_and_fails_in_the_end(served: Bench) -> Non
         (reservation,) = served.state.reservations.all()
         served.gating.ends.give_up(reservation, f"refused {number}")
         support.go_on(served)
-    assert support.conditions(served)["Failed"][1:] == ("DevicesDidNotCome", "8 nodes: node node-0: refused 7")
+    assert support.conditions(served)["Failed"][1:] == (
+        "DevicesDidNotCome", "the devices did not arrive on 8 nodes: node node-0: refused 7")
     assert held_pods.reserved(served) == []
 
 
@@ -273,7 +274,7 @@ def test_pod_whose_claim_came_late_is_not_planned_as_another_one(served: Bench) 
     served.put(held_pods.claim("pod-a"), support.consumer())
     found = plan_held_pods(served.state, ParseCache(), None, served.gating.bookings)
     assert (found.placements, found.releases) == ((), ())
-    assert [each.waits_for for each in found.wait_reasons] == ["the devices that are booked for it"]
+    assert [each.waits_for for each in found.wait_reasons] == ["the devices of its ProvisioningRequest"]
 
 
 def test_one_place_is_given_to_one_pod(served: Bench) -> None:
@@ -326,7 +327,7 @@ def test_priority_of_a_template_does_not_count(served: Bench) -> None:
 
 def test_too_many_pods_are_refused(served: Bench) -> None:
     support.ask(served, count=257)
-    assert support.conditions(served)["Failed"][2] == "it has 257 pods, 256 are allowed (max_group_size)"
+    assert support.conditions(served)["Failed"][2] == "the request has 257 pods, but max_group_size is 256"
 
 
 def test_lost_plan_of_the_pool_is_planned_again(served: Bench) -> None:
@@ -353,7 +354,7 @@ def test_pod_that_may_not_run_at_its_devices_frees_one_place_only(served: Bench)
     for _twice in range(2):
         support.go_on(served)
         assert support.booked(served) == ["node-0"]
-    assert "node-0, where its request has devices: it " in served.told("NodeGivenUp")[0]
+    assert "node-0 has the devices of its ProvisioningRequest, but it " in served.told("NodeGivenUp")[0]
     assert support.true(served) == {"Accepted", "Provisioned"}
     served.put(held_pods.claim("pod-b"), support.consumer("pod-b"))
     support.go_on(served)

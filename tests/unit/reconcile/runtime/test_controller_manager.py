@@ -135,7 +135,7 @@ def test_manager_that_is_away_and_comes_back(live: Live) -> None:
     assert engine.ready()
     bench.fabric.snapshot_error = None
     bench.wait(lambda: engine.problems() == [], "the end of the problem")
-    assert bench.told("Recovered") == ["no longer: the CDI Manager does not answer"]
+    assert bench.told("Recovered") == ["the problem is over: the CDI Manager does not answer"]
 
 
 def test_worker_survives_a_reconcile_that_fails(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_reply_that_does_not_come_is_told(live: Live) -> None:
     (name,) = [raw["metadata"]["name"] for raw in bench.api.of(COMPOSABLE_RESOURCES)]
     bench.fabric.gate.set()
     assert [said for said in bench.told("Trouble")
-            if said.startswith(f"the CDI Manager has not answered within 0.01 s about {name}; our next controller")]
+            if said.startswith(f"the CDI Manager has not answered within 0.01 s about {name}. The next controller of")]
 
 
 @pytest.mark.parametrize(("roles", "handover", "needs_look"), [

@@ -174,7 +174,7 @@ def test_inventory_without_a_machine_to_which_a_device_is_on_its_way(quiet: Live
     else:
         assert seen is None
         assert engine.problems() == [
-            "the CDI Manager does not show machine machine-1, and a device is on its way there"]
+            "the CDI Manager does not show machine machine-1, to which a device is being attached"]
 
     # no reply comes any more: what the CDI Manager shows is believed
     bench.put(objects.resource(machine="machine-1", asked=timeout + 5, node="node-1"))

@@ -28,7 +28,7 @@ def agents(clock: list[float]) -> NodeHands:
 
 
 def test_a_node_without_an_agent_has_none(agents: NodeHands) -> None:
-    assert agents.missing("node-0").startswith("node node-0 has no node agent; install it")
+    assert agents.missing("node-0").startswith("node node-0 has no node agent. Install it")
 
 
 def test_an_agent_lives_while_its_lease_changes(agents: NodeHands, clock: list[float]) -> None:

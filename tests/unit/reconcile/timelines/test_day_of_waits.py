@@ -125,7 +125,7 @@ def test_the_largest_table_fits_into_a_configmap(rng: random.Random) -> None:
                                   '{"version":1,"writer":"","number":0,"hours":{"1":{"a":{"attach":[1,[1,-4]]}}}}',
                                   '{"version":1,"writer":"","number":0,"hours":{"x":{"a":{"attach":[1,[1,4]]}}}}'])
 def test_another_text_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="it holds no table of waits"):
+    with pytest.raises(ValueError, match="it has no table of waits"):
         of_text(text)
 
 

@@ -38,7 +38,7 @@ def bars(text: str) -> list[tuple[str, float]]:
 
 def test_bars_are_to_scale_and_say_what_they_are() -> None:
     found = dict(bars(timelines_svg([TRAIN, INFER])))
-    assert list(found) == ["attach asked for: 1.00 s, waits for composable.infra",
+    assert list(found) == ["attach requested: 1.00 s, waits for composable.infra",
                            "attached by the fabric: 4.00 s, waits for fabric",
                            "bound by the scheduler: 1.00 s, waits for scheduler",
                            "attached by the fabric: 3.00 s, waits for fabric"]

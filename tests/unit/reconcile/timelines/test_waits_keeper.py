@@ -108,7 +108,7 @@ def test_write_that_failed_is_tried_again(api: FakeApi) -> None:
     kept.serve(1.0)
     api.fail("merge_patch", CONFIG_MAPS, Unreachable("no answer"), times=1)
     kept.keeper.keep()
-    assert "are not stored" in kept.told[-1]
+    assert "cannot be stored" in kept.told[-1]
     kept.serve(2.0)
     assert kept.claims() == 2
     for _turn in range(2):
@@ -146,7 +146,7 @@ def test_another_ones_counts_are_not_written_over(api: FakeApi) -> None:
 
     api.before = between
     one.keeper.keep()
-    assert "are not stored" in one.told[-1]
+    assert "cannot be stored" in one.told[-1]
     one.keeper.keep()
     assert (one.told[-1], Kept(api).claims()) == ("", 2)
 
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_not_written_over(api: FakeApi) -> None:
     kept.serve(1.0)
     kept.keeper.keep()
     assert not api.writes(CONFIG_MAPS)
-    assert "are not read" in kept.told[-1]
+    assert "cannot be read" in kept.told[-1]
     assert kept.claims() == 1, "what this process has seen is known all the same"
     api.heal()
     kept.keeper.keep()
@@ -169,7 +169,7 @@ def test_damaged_table_is_begun_anew(api: FakeApi) -> None:
     kept = Kept(api)
     kept.serve(1.0)
     kept.keeper.keep()
-    assert "begin anew" in kept.told[0]
+    assert "start empty" in kept.told[0]
     assert Kept(api).claims() == 1
 
 

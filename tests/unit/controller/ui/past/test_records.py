@@ -146,9 +146,10 @@ def test_no_more_requests_at_once_than_allowed(records: Records) -> None:
 
 def test_lines_of_a_node_are_those_of_its_devices_too(records: Records, history: list[Json]) -> None:
     entry = {"time": 1.0, "type": "Normal", "reason": "R", "message": "m", "claims": []}
-    history += [{**entry, "about": "gpu-a", "node": "node-0"}, {**entry, "about": "hands of node node-0"},
+    history += [{**entry, "about": "gpu-a", "node": "node-0"}, {**entry, "about": "node operations of node node-0"},
                 {**entry, "about": "gpu-b", "node": "node-00"}, {**entry, "about": "mine/node-0-pod"}]
-    assert [each["message"] for each in records.of(NODE, EVERYTHING)["log"]] == ["hands of node node-0: m", "gpu-a: m"]
+    assert [each["message"] for each in records.of(NODE, EVERYTHING)["log"]] == [
+        "node operations of node node-0: m", "gpu-a: m"]
 
 
 def test_unknown_objects_have_no_events(records: Records, server: Server) -> None:

@@ -164,8 +164,8 @@ proposal:
         request: composability-1f0c6a9b2d
         reason: node node-0 lacks 1 x A100 40G
     why: >-
-      1 x A100 40G of 4 for node node-0 are idle on other nodes; then: node node-0 has room and 4 x A100 40G (4 to be
-      attached)
+      1 of 4 x A100 40G for node node-0 are idle on other nodes. After the move: node node-0 has room and 4 x A100 40G
+      (4 to be attached)
     ask:
       model: A100 40G
       count: 4

@@ -79,7 +79,7 @@ def test_an_idle_device_of_another_node_is_moved_for_a_claim_that_waits(
     assert timeline.claims["large"].node == "node-0"
     assert idle in timeline.claims["large"].devices
     late = asked(stage, proposal=proposal["id"])
-    assert late["msg"] == "claim: 'default/large' is not usable: it waits for nothing, it has its devices"
+    assert late["msg"] == "claim: 'default/large' is not usable: the claim already has its devices"
 
 
 def _proposes_a_move(stage: Stage) -> bool:

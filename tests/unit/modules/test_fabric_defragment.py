@@ -80,8 +80,8 @@ def test_check_mode_proposes_and_writes_nothing(run_module: RunModule, bench: Be
     assert [(move["node"], move["devices"], move["request"]) for move in proposal["moves"]] == [
         ("node-1", ["gpu-2"], "request-node-1")]
     assert proposal["why"] == (
-        f"1 x {A100} of 4 for node node-0 are idle on other nodes; then: node node-0 has room and 4 x {A100} (2 idle, "
-        "2 to be attached)")
+        f"1 of 4 x {A100} for node node-0 are idle on other nodes. After the move: node node-0 has room and 4 x {A100} "
+        "(2 idle, 2 to be attached)")
     assert found["says"] == (
         f"move 1 x {A100} from node node-1, then 4 x {A100} on one node for claim default/train fits on node node-0")
     assert found["diff"] == {"before": {f"idle {A100} on node node-1": ["gpu-2"]},
@@ -155,7 +155,7 @@ def test_proposal_that_does_not_help_any_more_is_refused(run_module: RunModule, 
     bench.drop(bench.state.resources.get("gpu-3") or {})
     found = run_module(fabric_defragment, proposal=proposal["id"], **ASK)
     assert found["failed"]
-    assert "it does not help any more: no move makes room for 4 x" in found["msg"]
+    assert "the proposal no longer helps: no move makes room for 4 x" in found["msg"]
     assert bench.api.writes() == []
 
 
@@ -206,7 +206,7 @@ def test_what_a_label_keeps_stays_and_is_told(run_module: RunModule, bench: Benc
     bench.put(ready("node-0", **keeps), ready("node-1", **keeps))
     proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
     assert (proposal["fits"], proposal["moves"]) == (False, [])
-    assert "node-1 keeps 2 (its label cohdi.io/a100-size-min)" in proposal["why"]
+    assert "node node-1 keeps 2 idle: label cohdi.io/a100-size-min" in proposal["why"]
 
 
 def test_a_closed_node_is_no_target(run_module: RunModule, bench: Bench) -> None:
@@ -223,15 +223,15 @@ def test_patience_ends(run_module: RunModule, bench: Bench) -> None:
     proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
     found = run_module(fabric_defragment, proposal=proposal["id"], wait_timeout=0, **ASK)
     assert found["failed"]
-    assert "after 0 s these devices are still attached: gpu-2" in found["msg"]
+    assert "these devices are still attached after 0 s: gpu-2" in found["msg"]
     assert read_return_idle(bench.api.one(COMPOSABILITY_REQUESTS, "request-node-1"))
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"claim": "default/no"}, "claim: 'default/no' is not usable: there is no such claim; name it as namespace/name"),
+    ({"claim": "default/no"}, "claim: 'default/no' is not usable: there is no such claim. Name it as namespace/name"),
     ({"model": "B300"}, "model: 'B300' is not usable: no such model. Known models are A100 40G, H100 80G, T4"),
-    ({"model": A100, "count": 0}, "count: 0 is not usable: must be from 1 to 32, what a claim can ask for"),
-    ({"model": A100, "node_labels": {"gpu": True}}, "node_labels.gpu: True is not usable: must be a text; quote it"),
+    ({"model": A100, "count": 0}, "count: 0 is not usable: must be from 1 to 32, the limit of a claim"),
+    ({"model": A100, "node_labels": {"gpu": True}}, "node_labels.gpu: True is not usable: must be a text. Quote it"),
     ({}, "one of the following is required: claim, model"),
     ({"claim": "a/b", "model": A100}, "parameters are mutually exclusive: claim|model"),
 ])

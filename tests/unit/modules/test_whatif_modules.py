@@ -86,7 +86,8 @@ def test_the_day_before_is_replayed(run_module: RunModule, bench: Bench, tmp_pat
     load = {"captured": True, "model": A100, "lifetime": 60.0}
     came_before(0.0)
     refused = run_module(fabric_whatif, capture=str(path), simulate={"load": [load]})
-    assert refused["msg"].startswith("simulate.load[0].captured: True is not usable: the capture knows of nobody")
+    assert refused["msg"].startswith(
+        "simulate.load[0].captured: True is not usable: the capture has no arrivals of the day before it")
     came_before(7200.0)
     told = run_module(fabric_whatif, capture=str(path), simulate={"hours": 24.0, "seeds": 1, "load": [load]})
     assert told["simulated"]["before"]["figures"]["came"]["median"] == 2.0  # who waits already is the other one

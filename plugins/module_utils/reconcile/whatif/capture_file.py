@@ -54,15 +54,15 @@ def of_document(data: object, where: str) -> Capture:
     """Return the capture in plain data. Raise BadCapture with one sentence that starts with
     ``where``."""
     if not isinstance(data, Mapping):
-        raise BadCapture(f"{where}: must hold a JSON object, holds {type(data).__name__}")
+        raise BadCapture(f"{where}: must contain a JSON object, not {type(data).__name__}")
     for field, allowed in (("format", FORMAT), ("version", VERSION)):
         if data.get(field) != allowed:
             raise BadCapture(f"{where}: {field}: {data.get(field)!r} is not usable: must be {allowed!r}, as "
-                             "fabric_capture of this version of the collection writes it; take a new capture")
+                             "fabric_capture of this version of the collection writes it. Take a new capture")
     try:
         return _capture(data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadCapture(f"{where}: is damaged: {type(error).__name__} at {error}; take a new capture") from None
+        raise BadCapture(f"{where}: is damaged: {type(error).__name__} at {error}. Take a new capture") from None
 
 
 def _capture(data: Mapping[str, t.Any]) -> Capture:
@@ -119,5 +119,5 @@ def read(path: str) -> Capture:
     except OSError as error:
         raise BadCapture(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
-        raise BadCapture(f"{path}: is not JSON; fabric_capture writes captures") from None
+        raise BadCapture(f"{path}: is not JSON. Take a capture with fabric_capture") from None
     return of_document(data, path)

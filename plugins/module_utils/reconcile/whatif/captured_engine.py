@@ -37,7 +37,7 @@ class _NoCluster:
         return time.time()
 
     def __getattr__(self, name: str) -> t.NoReturn:
-        raise AttributeError(f"a capture has no API server to ask ({name})")
+        raise AttributeError(f"a capture has no API server ({name})")
 
 
 class _CapturedFabric:

@@ -98,7 +98,7 @@ def read_lose_devices(options: Options, capture: Capture) -> MoreFree | LoseAtta
     model, fabric = _pool(options, capture)
     free = capture.fabric.free[model, fabric]
     if not free:
-        raise options.bad("count", f"no device of {model} is free on fabric {fabric}; name attached ones in devices")
+        raise options.bad("count", f"no device of {model} is free on fabric {fabric}. Name attached devices in devices")
     return MoreFree(model, fabric, -options.count(most=free))
 
 
@@ -106,7 +106,7 @@ def _attached(options: Options, capture: Capture) -> tuple[str, ...]:
     known = device_uids(capture)
     for name in options.names("devices"):
         if name not in known:
-            raise options.bad("devices", f"{name} is not attached; attached are {listed(known) or 'none'}")
+            raise options.bad("devices", f"{name} is not attached. Attached are {listed(known) or 'none'}")
     return tuple(options.given["devices"])
 
 

@@ -61,14 +61,14 @@ class Options:
         if value is None and len(known) == 1:
             return next(iter(known))
         if isinstance(value, (dict, list)) or value not in known:
-            raise self.bad(field, f"must be one of {listed(known)}" if known else "the capture has none")
+            raise self.bad(field, f"must be one of {listed(known)}" if known else "the capture has none to choose from")
         return value
 
     def names(self, field: str) -> list[str]:
         """Return a list of at least one name."""
         value = self.given.get(field)
         if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-            raise self.bad(field, "must be a list of names, at least one")
+            raise self.bad(field, "must be a list of names with at least one name")
         return value
 
 

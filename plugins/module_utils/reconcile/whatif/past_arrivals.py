@@ -84,8 +84,8 @@ def read_past(client: Client, namespace: str, settings: Settings,
     ``namespace`` is that of the controllers. ``objects`` are those of a capture, by their plurals.
     """
     notes: list[str] = []
-    ended = _asked("when pods were ended is not known, Events are not read", lambda: _ended(client), notes)
-    waits = _asked("served claims of the last day are not known", lambda: _waits(client, namespace), notes)
+    ended = _asked("the ends of pods are unknown, because Events cannot be read", lambda: _ended(client), notes)
+    waits = _asked("the served claims of the last day are unknown", lambda: _waits(client, namespace), notes)
     known = tuple(sorted(_came(settings, objects, ended or {}), key=lambda each: (each.at, each.namespace)))
     return PastArrivals(known, _served(waits or {}), tuple(notes))
 

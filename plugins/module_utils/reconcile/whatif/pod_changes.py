@@ -145,6 +145,6 @@ def _like(options: Options, capture: Capture) -> MorePods:
     found = {entry: claims.get((namespace, name or "")) for entry, name in pods.claim_names(pod).items()}
     missing = [entry for entry, claim in found.items() if claim is None]
     if missing:
-        raise options.bad("like", f"its claim {missing[0]} was not captured; name a pod whose claims exist")
+        raise options.bad("like", f"its claim {missing[0]} was not captured. Name a pod with captured claims")
     return MorePods(options.count(most=MOST_PODS), pending(pod, capture.taken),
                     {entry: claim for entry, claim in found.items() if claim is not None})

@@ -62,12 +62,13 @@ def read_settings(options: Options, capture: Capture) -> OtherSettings:
         raise options.bad("settings", f"must be a mapping with some of {', '.join(CHANGEABLE)}")
     for key, value in given.items():
         if key not in CHANGEABLE:
-            raise BadChange(f"{options.where}.settings.{key}", value, f"can be changed: {', '.join(CHANGEABLE)}")
+            raise BadChange(f"{options.where}.settings.{key}", value,
+                            f"it cannot be changed. Allowed are {', '.join(CHANGEABLE)}")
     try:
         made = Settings.from_dict({**capture.settings, **given})
     except BadSetting as error:
         raise BadChange(f"{options.where}.settings.{error.field}", error.value, error.allowed) from None
     if made.direct_models and capture.node_hands != AGENT:
         raise BadChange(f"{options.where}.settings", dict(given), f"{made.direct_models[0]} would have the handover "
-                        f"direct, for which node_hands must be {AGENT}; it is {capture.node_hands}")
+                        f"direct, which needs node_hands {AGENT}. The capture has {capture.node_hands}")
     return OtherSettings(dict(given))

@@ -132,5 +132,5 @@ def test_a_capture_has_nobody_to_ask(held: Bench, captured: TakeCapture) -> None
     engine = engine_of(capture)
     forecast(engine)
     assert (len(held.api.calls), held.fabric.reads) == calls
-    with pytest.raises(AttributeError, match="a capture has no API server to ask \\(raw\\)"):
+    with pytest.raises(AttributeError, match="a capture has no API server \\(raw\\)"):
         engine.client.raw("GET", "/api")

@@ -174,8 +174,8 @@ def test_what_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("not json", "x.json: is not JSON; fabric_capture writes captures"),
-    ("[]", "x.json: must hold a JSON object, holds list"),
+    ("not json", "x.json: is not JSON. Take a capture with fabric_capture"),
+    ("[]", "x.json: must contain a JSON object, not list"),
     ('{"version": 1}', "x.json: format: None is not usable: must be 'composable.infra/capture'"),
     ('{"format": "composable.infra/capture", "version": 2}', "x.json: version: 2 is not usable: must be 1"),
     ('{"format": "composable.infra/capture", "version": 1}', "x.json: is damaged: KeyError at 'settings'"),

@@ -243,7 +243,7 @@ def test_an_allocated_claim_stays_with_its_handover(held: Bench, captured: TakeC
     ({"change": "lose_devices", "model": A100, "count": 9},
      "changes[0].count: 9 is not usable: must be a whole number from 1 to 4"),
     ({"change": "lose_devices", "devices": ["nobody"]},
-     "changes[0].devices: ['nobody'] is not usable: nobody is not attached; attached are none"),
+     "changes[0].devices: ['nobody'] is not usable: nobody is not attached. Attached are none"),
     ({"change": "lose_devices", "devices": []}, "changes[0].devices: [] is not usable: must be a list of names"),
     ({"change": "lose_devices", "devices": ["d"], "count": 1},
      "changes[0].count: 1 is not usable: lose_devices with devices takes devices"),
@@ -258,12 +258,12 @@ def test_an_allocated_claim_stays_with_its_handover(held: Bench, captured: TakeC
     ({"change": "add_pods", "like": "default/nobody", "count": 1},
      "changes[0].like: 'default/nobody' is not usable: must be one of default/alone, default/train"),
     ({"change": "add_pods", "like": "default/alone", "count": 1},
-     "changes[0].like: 'default/alone' is not usable: its claim gpu was not captured; name a pod whose claims exist"),
+     "changes[0].like: 'default/alone' is not usable: its claim gpu was not captured. Name a pod with captured claims"),
     ({"change": "add_pods", "like": TRAIN, "model": A100, "count": 1},
      "changes[0].model: 'A100 40G' is not usable: add_pods with like takes count, like"),
     ({"change": "settings"}, "changes[0].settings: None is not usable: must be a mapping with some of"),
     ({"change": "settings", "settings": {"device_info": []}},
-     "changes[0].settings.device_info: [] is not usable: can be changed: allocation_policy"),
+     "changes[0].settings.device_info: [] is not usable: it cannot be changed. Allowed are allocation_policy"),
     ({"change": "settings", "settings": {"handover": "magic"}},
      "changes[0].settings.handover: 'magic' is not usable: must be one of gated, direct, reschedule"),
     ({"change": "settings", "settings": {"hold_timeout": -1}},
@@ -291,7 +291,8 @@ def test_a_long_list_of_what_is_allowed_is_cut(held: Bench, captured: TakeCaptur
 
 
 def test_no_free_device_can_be_lost_where_none_is(two: Bench, ask: Ask) -> None:
-    with pytest.raises(BadChange, match="no device of A100 40G is free on fabric 1; name attached ones in devices"):
+    with pytest.raises(BadChange,
+                       match=r"no device of A100 40G is free on fabric 1\. Name attached devices in devices"):
         ask({"change": "lose_devices", "model": A100, "count": 1})
 
 

@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_a_note_and_takes_nothing_along(api: FakeApi) -> 
     found = past(api, device("gpu-a", served("ml/train")))
     assert [each.namespace for each in found.came] == ["ml"]
     assert [note.partition(":")[0] for note in found.notes] == [
-        "when pods were ended is not known, Events are not read", "served claims of the last day are not known"]
+        "the ends of pods are unknown, because Events cannot be read", "the served claims of the last day are unknown"]
     assert "events is forbidden" in found.notes[0]
 
 

@@ -64,8 +64,8 @@ def measured(timelines: Iterable[Timeline]) -> dict[str, tuple[float, ...]]:
 
 def _bounds(step: str, value: t.Any, where: str) -> tuple[float, float]:
     if step not in DEFAULTS:
-        raise BadChange(f"{where}.steps.{step}", value, f"steps are {', '.join(DEFAULTS)}")
+        raise BadChange(f"{where}.steps.{step}", value, f"no such step. Known steps are {', '.join(DEFAULTS)}")
     numbers = value if isinstance(value, (list, tuple)) and len(value) == 2 else ()
     if not numbers or not all(type(each) in (int, float) for each in numbers) or not 0 <= numbers[0] <= numbers[1]:
-        raise BadChange(f"{where}.steps.{step}", value, "must be the shortest and the longest, in seconds")
+        raise BadChange(f"{where}.steps.{step}", value, "must be [shortest, longest], in seconds")
     return float(numbers[0]), float(numbers[1])

@@ -18,9 +18,9 @@ from .record import Guest, Record
 MOST_NAMED: t.Final = 5
 FIGURES: t.Final[Mapping[str, str]] = {
     "came": "pods that came", "ran": "pods that ran", "waiting": "pods waiting at the end",
-    "let_go": "pods let go without devices at first", "unfit": "pods that no plan can serve",
-    "wait_p50": "wait, half of the pods, s", "wait_p95": "wait, 95 % of the pods, s",
-    "wait_p99": "wait, 99 % of the pods, s", "wait_longest": "longest wait, s", "utilisation": "devices in use, %",
+    "let_go": "pods first released without devices", "unfit": "pods that no plan can serve",
+    "wait_p50": "wait, half of the pods, s", "wait_p95": "wait, 95% of the pods, s",
+    "wait_p99": "wait, 99% of the pods, s", "wait_longest": "longest wait, s", "utilisation": "devices in use, %",
     "attaches_per_hour": "attaches per hour", "idle_device_hours": "device-hours attached and idle",
     "idle_kwh": "energy of idle attached devices, kWh"}
 """Figures with their names for people."""

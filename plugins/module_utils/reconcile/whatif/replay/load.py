@@ -109,7 +109,7 @@ def drawn(load: Load, hours: float, rng: random.Random) -> list[Arrival]:
 def read_load(given: t.Any, capture: Capture, where: str, hours: float) -> Load:
     """Return the load. Raise BadChange."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise BadChange(where, given, "must be a list of loads, at least one")
+        raise BadChange(where, given, "must be a list of at least one load")
     load = [_read(each, capture, f"{where}[{number}]") for number, each in enumerate(given)]
     expected = sum(each.expected(hours) for each in load)
     if expected > MOST:

@@ -94,11 +94,11 @@ def read_past_load(options: Options, capture: Capture, shape: Mapping[str, t.Any
     """Return the load. ``shape`` describes pods that were only counted. Raise BadChange."""
     hours = _hours(capture)
     if not any(each.known or each.counted for each in hours):
-        raise options.bad("captured", "the capture knows of nobody who came in the day before it")
+        raise options.bad("captured", "the capture has no arrivals of the day before it")
     lifetimes = tuple(each.lifetime for each in capture.past.came if each.lifetime)
     if len(lifetimes) < ENOUGH and lifetime is None:
-        raise BadChange(f"{options.where}.lifetime", None, f"must be given: the capture knows {len(lifetimes)} "
-                        f"lifetimes, and {ENOUGH} are enough")
+        raise BadChange(f"{options.where}.lifetime", None, f"the capture has only {len(lifetimes)} lifetimes, and "
+                        f"{ENOUGH} are needed. Set lifetime")
     return Past(hours, _shapes(capture, options, shape), lifetimes, lifetime or 0.0)
 
 

@@ -101,7 +101,7 @@ def table(before: Simulated, after: Simulated, question: Question) -> list[str]:
 def _namespaces(after: Simulated) -> Sequence[str]:
     rows = [[each["namespace"], f"{each['wait_p95']:g}", f"{each['waiting']:g}"]
             for each in by_namespace(after.records)]
-    return ["", *aligned([["NAMESPACE (after)", "wait, 95 % of its pods, s", "waiting at the end"], *rows])]
+    return ["", *aligned([["NAMESPACE (after)", "wait, 95% of its pods, s", "waiting at the end"], *rows])]
 
 
 def compared(before: Capture, after: Capture, given: Mapping[str, t.Any]) -> Json:
@@ -109,6 +109,6 @@ def compared(before: Capture, after: Capture, given: Mapping[str, t.Any]) -> Jso
     BadChange."""
     question = read_question(given)
     if question.load is None:
-        raise BadChange(f"{WHERE}.load", None, "must say who comes: a list of loads")
+        raise BadChange(f"{WHERE}.load", None, "must be a list of loads, which describe the pods that arrive")
     one, other = simulated(before, question), simulated(after, question)
     return {"before": one.as_result(), "after": other.as_result(), "table": table(one, other, question)}

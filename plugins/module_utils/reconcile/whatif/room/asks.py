@@ -31,10 +31,10 @@ def check_id(plan: Plan, given: str) -> None:
     A plan without moves counts as carried out, but not if it would not help.
     """
     if not plan.fits:
-        raise BadAsk("proposal", given, f"it does not help any more: {plan.why}")
+        raise BadAsk("proposal", given, f"the proposal no longer helps: {plan.why}")
     if plan.moves and given != plan.id:
-        raise BadAsk("proposal", given, f"devices have moved since, or another ask was meant; it is now {plan.id} "
-                     f"({plan.sentence}): look at it in check mode, and give its id")
+        raise BadAsk("proposal", given, f"devices have moved since, or the proposal is for another request. It is now "
+                     f"{plan.id} ({plan.sentence}). Check it in check mode, then set its id")
 
 
 def asked(given: Mapping[str, t.Any]) -> Callable[[ClusterState], Ask]:
@@ -52,10 +52,10 @@ def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[st
     if model not in known:
         raise BadAsk("model", model, f"no such model. Known models are {', '.join(known)}")
     if not 1 <= count <= MAX_DEVICES_PER_CLAIM:
-        raise BadAsk("count", count, f"must be from 1 to {MAX_DEVICES_PER_CLAIM}, what a claim can ask for")
+        raise BadAsk("count", count, f"must be from 1 to {MAX_DEVICES_PER_CLAIM}, the limit of a claim")
     for name, value in (labels or {}).items():
         if not isinstance(value, str):
-            raise BadAsk(f"node_labels.{name}", value, "must be a text; quote it")
+            raise BadAsk(f"node_labels.{name}", value, "must be a text. Quote it")
     return Ask(model, count, dict(labels or {}))
 
 
@@ -65,12 +65,12 @@ def ask_of_claim(state: ClusterState, claim: str) -> Ask:
     namespace, _unused, name = claim.partition("/")
     raw = state.claims.get(name, namespace)
     if raw is None:
-        raise BadAsk("claim", claim, "there is no such claim; name it as namespace/name")
+        raise BadAsk("claim", claim, "there is no such claim. Name it as namespace/name")
     if claims.results(raw):
-        raise BadAsk("claim", claim, "it waits for nothing, it has its devices")
+        raise BadAsk("claim", claim, "the claim already has its devices")
     pod = pod_of(state, raw)
     if pod is None:
-        raise BadAsk("claim", claim, "no pod waits with it")
+        raise BadAsk("claim", claim, "no waiting pod uses the claim")
     model, count = _asked(state, claim, raw)
     return Ask(model, count, dict((pod.get("spec") or {}).get("nodeSelector") or {}), claim)
 
@@ -92,9 +92,9 @@ def _asked(state: ClusterState, name: str, claim: Json) -> tuple[str, int]:
     try:
         ways = [reader.alternatives(each)[0] for each in claim["spec"]["devices"]["requests"]]
     except (KeyError, TypeError, Unsupported) as error:
-        raise BadAsk("claim", name, f"what it requests is not understood: {error}") from None
+        raise BadAsk("claim", name, f"its requests are not supported: {error}") from None
     models = {way.models[0] for way in ways}
     if len(models) != 1:
         listed = ", ".join(sorted(models))
-        raise BadAsk("claim", name, f"it asks for several models, {listed}; ask for one of them with model and count")
+        raise BadAsk("claim", name, f"it requests several models, {listed}. Set model and count for one of them")
     return models.pop(), sum(way.count for way in ways)

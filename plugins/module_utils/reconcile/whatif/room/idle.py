@@ -53,7 +53,7 @@ def _is_fixed(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
 def _fixed_why(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
     if stays(resource, snapshot):
         return snapshot.no_hands
-    return "the end of its last use is not written down yet" if resource.in_use else "its request is not ours"
+    return "the end of its last use is not recorded yet" if resource.in_use else "another request owns it, or an operation is in flight"
 
 
 def _kept(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel, bound: int) -> tuple[int, str]:
@@ -61,5 +61,5 @@ def _kept(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel, bound
     low = limits(snapshot, model, state.settings)[0] - bound
     floor = snapshot.prewarm.get(model.cdi_model_name, 0)
     if low > floor:
-        return low, f"its label {state.settings.label(f'{model.k8s_device_name}-size-min')}"
+        return low, f"label {state.settings.label(f'{model.k8s_device_name}-size-min')}"
     return floor, "prewarm" if floor else ""

@@ -31,9 +31,9 @@ class NotReleased(ApiError):
 
     def __init__(self, names: Iterable[str], seconds: float) -> None:
         listed = ", ".join(sorted(names))
-        super().__init__(0, "Timeout", f"after {seconds:g} s these devices are still attached: {listed}; they are "
-                         "given back where a controller runs and nobody took them: look at claim_info and at the "
-                         "ComposableResources, and ask for a new proposal")
+        super().__init__(0, "Timeout", f"these devices are still attached after {seconds:g} s: {listed}. Check that "
+                         "a controller runs, and whether claims use the devices (claim_info and the "
+                         "ComposableResources). Then request a new proposal")
 
 
 class Releases:

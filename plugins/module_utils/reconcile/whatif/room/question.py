@@ -49,11 +49,11 @@ def room(capture: Capture, ask_of: Callable[[ClusterState], Ask]) -> Plan:
     ask = ask_of(state)
     model = state.settings.model(ask.model)
     if model is None:
-        return Plan(ask, False, f"{ask.model} is no model of device_info")
+        return Plan(ask, False, f"device_info has no model {ask.model}")
     held, claim = _asked(_held(capture, ask.claim.partition("/")[0] or NAMESPACE), ask)
     now = _judged(held, claim)
     if _is_placed(now):
-        return Plan(ask, True, now.says or f"it is served on {now.node}", now.node)
+        return Plan(ask, True, now.says or f"node {now.node} serves the request", now.node)
     idle = idle_devices(state)
     fabrics = sorted({each.fabric for each in idle})
     found = [_Search(held, claim, ask, model, state.now(), [each for each in idle if each.fabric == fabric]).best()
@@ -109,9 +109,10 @@ class _Search:
             moves = (*([away[target]] if target in away else ()),
                      *brought(target, self._of_model(), least.count, self.now))
             proof = _judged(_without(self.capture, moves), self.claim)
-            said = f"{least.count} x {self.ask.model} of {self.ask.count} for node {target} are idle on other nodes"
+            said = f"{least.count} of {self.ask.count} x {self.ask.model} for node {target} are idle on other nodes"
             if _is_placed(proof) and proof.node == target:
-                return Plan(self.ask, True, f"{said}; then: {proof.says or f'it is served on {target}'}", target, moves)
+                after = proof.says or f"node {target} serves the request"
+                return Plan(self.ask, True, f"{said}. After the move: {after}", target, moves)
             why = f"{said}, but {proof.says}{self._kept()}" if moves else f"{proof.says}{self._kept()}"
             closed.add(target)
         return Plan(self.ask, False, why)
@@ -136,8 +137,9 @@ class _Search:
         return _judged(MoreFree(self.ask.model, self.idle[0].fabric, count).made(capture), self.claim)
 
     def _kept(self) -> str:
-        kept = ", ".join(f"{each.node} keeps {each.stay} ({each.why})" for each in self._of_model() if each.stay)
-        return f"; {kept}" if kept else ""
+        kept = ", ".join(f"node {each.node} keeps {each.stay} idle: {each.why}"
+                         for each in self._of_model() if each.stay)
+        return f" ({kept})" if kept else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class _Least:
 
 def _judged(capture: Capture, claim: str) -> ClaimAnswer:
     """Return the planners' answer for the ask."""
-    return answer(capture).claims.get(claim, ClaimAnswer(claim, "", "", "nothing is known of it"))
+    return answer(capture).claims.get(claim, ClaimAnswer(claim, "", "", "the planners gave no answer for this claim"))
 
 
 def _is_placed(judged: ClaimAnswer) -> bool:
@@ -176,7 +178,7 @@ def _asked(capture: Capture, ask: Ask) -> tuple[Capture, str]:
     if ask.claim:
         return capture, ask.claim
     given = {"change": "add_pods", "model": ask.model, "devices_each": ask.count, "count": 1, "namespace": NAMESPACE}
-    more = read_add_pods(Options(given, "the ask"), capture)
+    more = read_add_pods(Options(given, "the request"), capture)
     pod = {**more.pod, "spec": {**more.pod["spec"], "nodeSelector": dict(ask.labels)}}
     after = replace(more, pod=pod).made(capture)
     before = {raw["metadata"]["uid"] for raw in capture.of("resourceclaims")}

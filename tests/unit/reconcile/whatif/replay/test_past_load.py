@@ -87,7 +87,7 @@ def test_enough_lifetimes_take_the_place_of_a_mean() -> None:
     known = [Came(float(n), "default", MODEL, 1, 100.0 + n) for n in range(5)]
     found = arrivals(capture(*known, served={(3, "default"): 50}))
     assert {each.lifetime for each in found} == {100.0, 101.0, 102.0, 103.0, 104.0}
-    with pytest.raises(BadChange, match="knows 4 lifetimes, and 5 are enough"):
+    with pytest.raises(BadChange, match="the capture has only 4 lifetimes, and 5 are needed"):
         arrivals(capture(*known[:4]))
 
 
@@ -110,7 +110,8 @@ def test_the_hour_of_the_capture_and_what_is_older_than_a_day_do_not_count() -> 
 
 
 def test_a_capture_that_knows_nobody_is_refused() -> None:
-    with pytest.raises(BadChange, match=r"load\[0\].captured: True is not usable: the capture knows of nobody"):
+    with pytest.raises(BadChange,
+                       match=r"load\[0\].captured: True is not usable: the capture has no arrivals of the day before it"):
         arrivals(capture(), lifetime=60.0)
 
 

@@ -201,7 +201,7 @@ def test_more_devices_shorten_the_wait() -> None:
 @pytest.mark.parametrize(("given", "said"), [
     ({"hours": 0, "load": []}, "simulate.hours: 0 is not usable"),
     ({"seeds": 1000}, "simulate.seeds"),
-    ({}, "simulate.load: None is not usable: must say who comes"),
+    ({}, "simulate.load: None is not usable: must be a list of loads"),
     ({"load": [{"model": "V100", "per_hour": 1, "lifetime": 1}]}, "simulate.load[0].model: 'V100'"),
     ({"load": [{"model": MODEL, "per_hour": -1, "lifetime": 1}]}, "simulate.load[0].per_hour: -1"),
     ({"load": [{"model": MODEL, "per_hour": 1}]}, "simulate.load[0].lifetime: None"),

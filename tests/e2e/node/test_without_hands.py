@@ -103,7 +103,7 @@ def test_second_device_is_never_announced_and_an_idle_one_never_returns(
 def refusals(stage: Stage) -> list[str]:
     """Errors of devices that nobody can prove idle and remove."""
     told = [(item.get("status") or {}).get("error") or "" for item in stage.client.list(COMPOSABLE_RESOURCES).items]
-    return [error for error in told if "nobody can prove a device idle" in error]
+    return [error for error in told if "no program can prove that a device is idle" in error]
 
 
 def test_device_that_the_fabric_takes_from_a_running_node_is_lost(

@@ -93,7 +93,7 @@ def test_killed_while_the_request_lies_unread(stage: Stage, timeline: Timeline, 
     since, first = mark(stage), open_process(front_doors.controller, stage)
     stage.emulator.set_faults({"kind": "latency", "purpose": "attach", "nth": 1, "seconds": 3.0})
     stage.pod("one", A100)
-    first.wait_for("asked the CDI Manager")
+    first.wait_for(": requested 1 x ")
     first.kill()
     assert "attaching" not in states(stage)
     open_process(front_doors.controller, stage)

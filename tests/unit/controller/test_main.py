@@ -71,7 +71,7 @@ def test_missing_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(("change", "said"), [
     ({"device_info": []}, "device_info: [] is not usable: must be a list with at least one model"),
-    ({"workers": 0}, "workers: 0 is not usable: must be a number from 1 to 64"),
+    ({"workers": 0}, "workers: 0 is not usable: must be a whole number from 1 to 64"),
     ({"fabric": {**MANAGER, "endpoint": "ftp://x"}}, "endpoint: 'ftp://x' is not allowed. It must be an https URL"),
     ({"surprise": 1}, "surprise: 1 is not usable: unknown key"),
 ])

@@ -92,7 +92,7 @@ def test_device_goes_to_one_of_two_that_hear_of_it_at_the_same_time(bench: Bench
 
     bench.api.before = together
     for name in ("gpu-a", "gpu-b"):
-        bench.operations.resume(Resume("node-0", "an earlier process asked for it", name, "op-1"))
+        bench.operations.resume(Resume("node-0", "an earlier process sent this request", name, "op-1"))
     bench.idle()
     assert {bench.status(name)["cdi_device_id"] for name in ("gpu-a", "gpu-b")} == {"d7", "d8"}
 
@@ -100,7 +100,7 @@ def test_device_goes_to_one_of_two_that_hear_of_it_at_the_same_time(bench: Bench
 def test_adopted_device_is_given_to_nobody_else_meanwhile(bench: Bench) -> None:
     bench.put(objects.request(size=2), *[objects.resource(name, asked=5) for name in ("gpu-a", "gpu-b")])
     bench.fabric.attached["d7"] = device("d7")
-    second = Adopt("node-0", "an earlier request attached it unanswered", "gpu-b", "d7")
+    second = Adopt("node-0", "an earlier request without a reply attached it", "gpu-b", "d7")
 
     def adopted(call: Call) -> None:
         if call.subresource == "status" and call.name == "gpu-a":

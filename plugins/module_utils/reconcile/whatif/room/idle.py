@@ -53,7 +53,9 @@ def _is_fixed(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
 def _fixed_why(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
     if stays(resource, snapshot):
         return snapshot.no_hands
-    return "the end of its last use is not recorded yet" if resource.in_use else "another request owns it, or an operation is in flight"
+    if resource.in_use:
+        return "the end of its last use is not recorded yet"
+    return "another request owns it, or an operation is in flight"
 
 
 def _kept(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel, bound: int) -> tuple[int, str]:

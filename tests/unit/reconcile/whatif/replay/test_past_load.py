@@ -111,7 +111,7 @@ def test_the_hour_of_the_capture_and_what_is_older_than_a_day_do_not_count() -> 
 
 def test_a_capture_that_knows_nobody_is_refused() -> None:
     with pytest.raises(BadChange,
-                       match=r"load\[0\].captured: True is not usable: the capture has no arrivals of the day before it"):
+                       match=r"load\[0\].captured: True is not usable: the capture has no arrivals of the day before"):
         arrivals(capture(), lifetime=60.0)
 
 

@@ -32,7 +32,7 @@ def test_device_of_a_machine_that_joined_another_cluster_stays_with_it() -> None
         assert story.gauge("orphans", "resource") == 1.0
         (error,) = story.errors()
         assert "does not report whether machine" in error
-        assert "It may have joined another cluster" in error
+        assert "The machine may have joined another cluster" in error
         assert story.start("next") != name
         story.end("next")
 

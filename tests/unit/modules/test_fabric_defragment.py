@@ -185,7 +185,7 @@ def test_where_the_planners_would_not_place_it_nothing_is_proposed(run_module: R
 def test_node_that_may_not_have_so_many_is_told(run_module: RunModule, bench: Bench) -> None:
     found = run_module(fabric_defragment, check=True, config={**CONFIG, "max_devices_per_node": 3}, model=A100, count=4)
     assert not found["proposal"]["fits"]
-    assert f"2 may hold only 3 x {A100}" in found["proposal"]["why"]
+    assert f"2 may have only 3 x {A100}" in found["proposal"]["why"]
 
 
 def test_model_that_cannot_be_there_too_leaves(run_module: RunModule, bench: Bench) -> None:

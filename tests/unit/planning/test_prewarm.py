@@ -74,7 +74,7 @@ def test_never_more_than_wanted_or_there_is(seed: int) -> None:
 def test_node_is_sized_for_its_share() -> None:
     action = one(plan_scale(node(prewarm={A100: 2}), settings()), SetSize)
     assert (action.size, action.reason) == (
-        2, "0 x A100 40G wanted on node node-0, 2 more stay attached for future claims (prewarm)")
+        2, "0 x A100 40G wanted on node node-0, 2 more attached for future claims (prewarm)")
     assert not of(plan_scale(node(it.online("a"), it.online("b"), it.request(2), prewarm={A100: 2}),
                              settings(device_no_removal_duration=0)), SetSize)
 

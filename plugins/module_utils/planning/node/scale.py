@@ -302,7 +302,7 @@ class _ScalePlan:
             ready = self._ready(model)
             why = (f"for {self.settings.device_no_removal_duration:g} s after use" if staying > ready
                    else "for future claims (prewarm)")
-            reason += f", {staying} more stay attached {why}"
+            reason += f", {staying} more attached {why}"
         name = request.name if request else request_name(self.snapshot.name, model)
         self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name, row.type,
                                     tuple(dict.fromkeys(waiting_for(self.snapshot, model)))))

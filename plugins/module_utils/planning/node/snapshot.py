@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ..settings import DeviceModel
 
-FOREIGN = "another operator began to attach its device and recorded no request"
+FOREIGN = "another operator began to attach its device and left no record"
 UNREADABLE = "its annotation composable.infra/attach cannot be read"
 
 

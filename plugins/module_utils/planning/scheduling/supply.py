@@ -267,7 +267,7 @@ class _Search:
         """Return why the node cannot use ``count`` more devices from any source, None if it can."""
         stock = self.node.stock(model)
         if stock.bound + before.count + count > stock.limit:
-            return Rejection(f"may hold only {stock.limit} x {model}", before.count + count > stock.limit)
+            return Rejection(f"may have only {stock.limit} x {model}", before.count + count > stock.limit)
         if other := self._excluding_model(model, set(taken)):
             return Rejection(f"had {other}, which cannot share a machine with {model}", other in taken)
         return None

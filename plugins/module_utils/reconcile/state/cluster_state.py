@@ -239,7 +239,7 @@ class ClusterState:
         if twins := self.twins(raw):
             both = " and ".join([node, *twins])
             return None, None, (f"nodes {both} have the same providerID (machine {nodes.machine(raw or {})}), so the "
-                                "controllers trust neither. Give each its own providerID")
+                                "controllers trust none of them. Give each node its own providerID")
         return adapters.machine_of(raw, self.snapshot)
 
     def twins(self, node: Json | None) -> list[str]:

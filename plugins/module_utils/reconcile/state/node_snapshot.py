@@ -116,8 +116,8 @@ def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json
     why = f"node {name} has been gone for {state.settings.gone_node_duration:g} s"
     on = next(filter(None, (_may_be_on(state, machine) for machine in machines)), "")
     if on:
-        return "", None, (f"{why}, but {on}. It may have joined another cluster. Switch it off, or set force_detach of "
-                          "this object after you have made sure that no process uses the device")
+        return "", None, (f"{why}, but {on}. The machine may have joined another cluster. Switch it off, or set "
+                          "force_detach of this object after you have made sure that no process uses the device")
     return why, None, ""
 
 

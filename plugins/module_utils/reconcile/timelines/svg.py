@@ -87,7 +87,7 @@ def _row(row: Waits, top: float, wide: float) -> Iterator[str]:
                f'fill="{COLOURS[ENGINE]}"><title>{count} up to {_bounds()[place]}</title></rect>')
         if count:
             yield _text(left + wide / 2, top + 30 - height, str(count), "middle")
-    yield _text(WIDTH - 150, top + 28, f"half up to {_seconds(row.median)}")
+    yield _text(WIDTH - 150, top + 28, f"half within {_seconds(row.median)}")
 
 
 def words_of(hop: str) -> str:

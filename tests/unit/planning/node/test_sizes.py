@@ -86,7 +86,7 @@ def test_one_idle_past_its_hold_goes_and_the_recent_one_stays() -> None:
     plan = plan_scale(view, SETTINGS)
     action = one(plan, SetSize)
     assert action.size == 1
-    assert action.reason == "0 x A100 40G wanted on node node-0, 1 more stay attached for 600 s after use"
+    assert action.reason == "0 x A100 40G wanted on node node-0, 1 more attached for 600 s after use"
 
 
 def test_of_four_one_in_use_and_two_used_a_moment_ago_stay() -> None:

@@ -79,7 +79,7 @@ def test_a_full_machine_is_followed_by_the_next() -> None:
     pods = [gated(f"p{i}", age=9 - i) for i in range(5)]
     found = plan(node("a", default_limit=2), node("b", default_limit=2), *pods, free=9)
     assert sorted(nodes_by_pod(found).values()) == ["a", "a", "b", "b"]
-    assert release(found, "p4").reason == "1 x A100 40G: 0/2 nodes: 2 may hold only 2 x A100 40G"
+    assert release(found, "p4").reason == "1 x A100 40G: 0/2 nodes: 2 may have only 2 x A100 40G"
 
 
 def test_reasons_are_counted_like_the_schedulers() -> None:

@@ -67,11 +67,11 @@ def test_devices_of_another_fabric_are_out_of_reach() -> None:
 
 
 @pytest.mark.parametrize(("stock", "count", "reason"), [
-    ({"limit": 2}, 2, ""), ({"limit": 2}, 3, "may hold only 2 x A100 40G"),
-    ({"limit": 2, "bound": 1}, 1, ""), ({"limit": 2, "bound": 2}, 1, "may hold only 2 x A100 40G"),
+    ({"limit": 2}, 2, ""), ({"limit": 2}, 3, "may have only 2 x A100 40G"),
+    ({"limit": 2, "bound": 1}, 1, ""), ({"limit": 2, "bound": 2}, 1, "may have only 2 x A100 40G"),
     ({"limit": 2, "bound": 1, "idle": idle(1)}, 1, ""),
-    ({"limit": 1, "bound": 1, "idle": idle(1)}, 1, "may hold only 1 x A100 40G"),
-    ({"limit": 2, "bound": 1, "idle": idle(1)}, 2, "may hold only 2 x A100 40G")])
+    ({"limit": 1, "bound": 1, "idle": idle(1)}, 1, "may have only 1 x A100 40G"),
+    ({"limit": 2, "bound": 1, "idle": idle(1)}, 2, "may have only 2 x A100 40G")])
 def test_limit_of_a_node(stock: Json, count: int, reason: str) -> None:
     found = plan(node("n", stock=a100(**stock)), gated("p", exactly(A100, count)), free=9)
     if reason:
@@ -96,7 +96,7 @@ def test_a_node_is_asked_anew_when_others_took_what_it_counted_on() -> None:
 
 def test_default_limit_holds_for_models_of_which_a_node_has_none() -> None:
     found = plan(node("n", default_limit=1), gated("p", exactly(A100, 2)), free=9)
-    assert release(found, "p").reason.endswith("may hold only 1 x A100 40G")
+    assert release(found, "p").reason.endswith("may have only 1 x A100 40G")
 
 
 COEXIST: list[tuple[str, NodeFacts, str, str]] = [

@@ -113,8 +113,10 @@ class UsageKeeper:
                     self._send()
 
     def settle(self, resource: str) -> None:
-        """Store the sums before a ComposableResource with a device is deleted, whose annotation is
-        lost then. One write counts all devices that have left by then."""
+        """Store the sums before a ComposableResource with a device is deleted.
+
+        Its annotation is lost with it. One write counts all devices that have left by then.
+        """
         self.await_begin()
         ended = self._ledger.ended_at(resource) if self._enabled and self._counts.is_set() else 0.0
         if ended > self._ledger.until:

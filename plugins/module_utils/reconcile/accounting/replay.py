@@ -54,8 +54,8 @@ class Clock:
 class Replay:
     """The uses since the stored sums that no process may have seen.
 
-    ``complete``: the API server has told all changes, so a claim without a release in them had ended
-    before. ``spread``: by how many seconds the end of a claim (its UID) may be wrong.
+    ``complete``: the API server has returned all changes, so a claim without a release in them had
+    ended before. ``spread``: by how many seconds the end of a claim (its UID) may be wrong.
     """
 
     def __init__(self) -> None:

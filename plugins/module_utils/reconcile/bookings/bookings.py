@@ -46,7 +46,7 @@ class Booking:
 
 
 class Bookings:
-    """Bookings of an engine. Thread-safe. What is returned is a copy."""
+    """Bookings of an engine. Thread-safe. Methods return copies."""
 
     def __init__(self, queue: WorkQueue[Key]) -> None:
         self._queue, self._lock = queue, threading.Lock()

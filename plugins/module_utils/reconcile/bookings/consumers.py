@@ -41,7 +41,9 @@ class Booked:
 
 
 def booked_placements(state: ClusterState, bookings: Bookings) -> Iterator[Booked]:
-    """Yield each gated pod whose request has a place with its devices. No place is yielded twice."""
+    """Yield each gated pod for which its request has a place with its devices. Yield no place
+    twice.
+    """
     taken: set[str] = set()
     for booking, pod in _coming(state, bookings):
         found = next((each for each in _places(state, booking, pod, taken) if not unsuitable(state, each.placement)),

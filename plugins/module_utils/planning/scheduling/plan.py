@@ -220,7 +220,8 @@ class QueuePlanner:
         until = self._until(entry)
         if not why or self.snapshot.now >= until:
             return False
-        self._pend(entry, until, f"{messages.unschedulable_reason(entry, diagnosis)}; {why}")
+        reason = messages.unschedulable_reason(entry, diagnosis)
+        self._pend(entry, until, f"{reason}. The inventory may be incomplete: {why}")
         return True
 
     def _until(self, entry: QueueEntry) -> float:

@@ -36,11 +36,12 @@ This page lists every key of the configuration. It is for platform administrator
 playbooks (`config`, `config_path`), the modules `scale`, `claim_info` and `device_pool`, and `controllers_config` of
 the role `controllers` take the same keys.
 
-An AWX survey can set a key by a variable of its own, with
-`config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. For a dict or a list, ask for a `textarea`
-and add `| from_yaml`. Don't ask for keys of `fabric`, because a respondent could redirect credentials. Use the
-credential type that the role `awx` creates.
+Numbers without a range are at most 86400. An AWX survey can set a key with
+`config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. Don't ask for keys of `fabric`, because a
+respondent could redirect credentials.
 """
+SANITY = re.compile(r" ?(?:From [01] to|Above 0, up to) 86400\.")
+"""The range of most numbers, which the page says once."""
 EXAMPLE = """\
 ## Smallest configuration
 
@@ -103,7 +104,7 @@ def sentences(option: Option) -> Iterator[str]:
     """Yield the description without Ansible's markup, then the choices that it does not name."""
     found = option["description"]
     said = [plain(text) for text in ([found] if isinstance(found, str) else found)]
-    yield from said
+    yield from filter(None, (SANITY.sub("", text) for text in said))
     choices = [f"`{choice}`" for choice in option.get("choices", ())]
     if any(choice not in " ".join(said) for choice in choices):
         yield f"One of {', '.join(choices)}."

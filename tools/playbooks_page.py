@@ -18,12 +18,11 @@ HEAD = """\
 # Playbooks
 
 This page lists every playbook of the collection with its variables. It is for Ansible users. Run a playbook with
-`ansible-playbook composable.infra.attach -e composable_config_path=config.yml`. With `--check`, you see what it would
-do.
+`ansible-playbook composable.infra.attach -e composable_config_path=config.yml`. With `--check`, a playbook changes and
+writes nothing, and you see what it would do.
 
-If you give a variable `composable_…` with `-e` that is not on this page, or a value that is not allowed, the playbook
-refuses it. A playbook also takes the variables of its *sets* and the options of its *roles*. Automation controllers
-show its *artifact*.
+A playbook refuses a variable `composable_…` that is not on this page, and a value that is not allowed. It also takes
+the variables of its *sets* and the options of its *roles*. Automation controllers show its *artifact*.
 """
 COMMON = "Variables of several playbooks"
 COLUMNS = ("| Variable | Type | Default | Meaning |", "|---|---|---|---|")
@@ -32,9 +31,24 @@ Table = dict[str, t.Any]
 
 def page(table: Table) -> str:
     """Return the whole page."""
-    head = f"## {COMMON}\n"
-    sets = [f"### {titled(name)}\n\n{rows(names, table)}\n" for name, names in table["sets"].items()]
+    shared = shared_names(table)
+    head = f"## {COMMON}\n\n{rows(shared, table)}\n"
+    sets = [f"### {titled(name)}\n\n{variables(names, table)}\n" for name, names in table["sets"].items()]
     return "\n".join([HEAD, head, *sets, *(section(name, table) for name in table["playbooks"])])
+
+
+def shared_names(table: Table) -> list[str]:
+    """Return the variables of more than one set or playbook, which have their rows at the top."""
+    takes = [*table["sets"].values(), *(book.get("takes", ()) for book in table["playbooks"].values())]
+    return [name for name in table["variables"] if sum(name in names for names in takes) > 1]
+
+
+def variables(names: Sequence[str], table: Table) -> str:
+    """Return the rows of the variables, and the names of those with a row at the top."""
+    shared = [name for name in names if name in shared_names(table)]
+    own = [name for name in names if name not in shared]
+    also = f"Takes {', '.join(f'`composable_{name}`' for name in shared)}."
+    return "\n\n".join([*([also] if shared else []), *([rows(own, table)] if own else [])])
 
 
 def titled(name: str) -> str:
@@ -45,7 +59,7 @@ def titled(name: str) -> str:
 def section(name: str, table: Table) -> str:
     """Return the section of a playbook."""
     book = table["playbooks"][name]
-    parts = [f"{book['description']} With `--check` it {book['check']}."]
+    parts = [book["description"]]
     takes = book.get("takes", ())
     if roles := book.get("roles"):
         parts.append(f"Runs the {_named('role', [f'[{role}](../roles/{role}/README.md)' for role in roles])}.")
@@ -57,7 +71,7 @@ def section(name: str, table: Table) -> str:
     parts += [f"Returns the artifact `{stat}`, {text}." for stat, text in book.get("returns", {}).items()]
     found = [f"## {name}", " ".join(parts)]
     if own := [each for each in takes if each not in table["sets"]]:
-        found.append(rows(own, table))
+        found.append(variables(own, table))
     return "\n\n".join(found) + "\n"
 
 

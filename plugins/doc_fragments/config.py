@@ -337,10 +337,9 @@ options:
         default: 300.0
       gone_node_power:
         description:
-          - How the controllers know that the machine of a deleted node is off, so that its devices may be returned.
-            With V(reported), the CDI Manager must report it. With V(assume_off), you say so for each deleted node.
-          - Do not use V(assume_off) if a machine may join another cluster. Its devices would be detached while pods
-            use them.
+          - How the controllers know that the machine of a deleted node is off. With V(reported), the CDI Manager must
+            report it. With V(assume_off), you say so for each deleted node.
+          - Do not use V(assume_off) if a machine may join another cluster. Its pods would lose their devices.
         type: str
         choices: [reported, assume_off]
         default: reported
@@ -356,16 +355,15 @@ options:
         default: 8
       max_pool_devices:
         description:
-          - Largest number of free devices that one pool shows to kube-scheduler and Cluster Autoscaler. Each change of
-            a pool rewrites its ResourceSlices, of 128 devices each. From 1 to 86400.
+          - Largest number of free devices that one pool shows to kube-scheduler and Cluster Autoscaler. From 1 to
+            86400.
         type: int
         default: 512
       prewarm:
         description:
-          - Minimums of idle devices. A list of mappings with C(model), the C(cdi-model-name), C(idle), the number of
-            devices, and C(node_selector), the labels of the nodes, by default all nodes.
-          - C(schedule) has other numbers for times of the week. It is a list of mappings with C(idle), C(from) and
-            C(to), times of day in quotes, C(days), by default C(mon) to C(sun), and C(timezone), by default V(UTC).
+          - Minimums of idle devices, a list of mappings with C(model), C(idle), and C(node_selector), by default all
+            nodes. C(schedule) is a list of mappings with C(idle), C(from) and C(to), times of day in quotes,
+            C(days), by default C(mon) to C(sun), and C(timezone), by default V(UTC).
         type: list
         elements: dict
         default: []

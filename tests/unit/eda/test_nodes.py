@@ -163,7 +163,8 @@ class TestPods:
         assert bench.after(60) == ["train"], "the first order is longer ago than retry"
 
     @pytest.mark.parametrize(("raw", "said"), [
-        (pod("huge", count=51), "it requests 51 devices of gpu.nvidia.com, and a node can have 50"),
+        (pod("huge", count=51),
+         "the pod requests 51 devices of DeviceClass gpu.nvidia.com, and a node can have 50 at most"),
         (pod("huge") | {"spec": {**pod("huge")["spec"], "nodeSelector": {"zone": "b"}}}, "node affinity"),
         (pod("huge") | {"spec": {"containers": [{"name": "w", "resources": {"requests": {GPU: "1", "cpu": "9"}}}]}},
          "Insufficient cpu")], ids=["devices", "selector", "room"])

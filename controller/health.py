@@ -210,7 +210,7 @@ class HealthServer:
 
 def status(engine: ControllerManager) -> dict[str, t.Any]:
     """Return what each claim waits for, and the problems of the engine."""
-    age = round(engine.fabric_looks.age(), 1) if engine.looks else None
+    age = round(engine.inventory_polls.age(), 1) if engine.looks else None
     return {"ready": engine.ready(), "troubles": engine.problems(), "fabric_poll_age_seconds": age,
             "claims": {reason.claim: {"waits_for": reason.waits_for, "evidence": dict(reason.evidence)}
                        for reason in engine.wait_reasons()}}

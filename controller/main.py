@@ -43,8 +43,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.gauges import gauges
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
 from ansible_collections.composable.infra.plugins.module_utils.runtime.garbage import spare_collections
 
@@ -99,8 +99,8 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     limited = client.limited(TokenBucket(config.kube_api_qps, config.kube_api_burst))
     tracer = start_tracer(args.otlp_endpoint, SERVICE)
     engine = ControllerManager(limited, config.manager(), config, roles=roles, metrics=metrics, tracer=tracer)
-    metrics.ask(partial(observed, engine))
-    for said in costs(config.settings.floors):
+    metrics.ask(partial(gauges, engine))
+    for said in costs(config.settings.idle_minimums):
         log.info("%s", said)
     ending = Ending(stop)
     leadership = LeaderElection(client, config.lease_namespace, sorted(roles), ending.give_way)

@@ -51,7 +51,7 @@ def controllers() -> list[str]:
     return [*HEAD, f"| `{BUILD_INFO}` | gauge | {HELP} | `version`, `python` |", *lines, *page]
 
 
-def hops() -> list[str]:
+def claim_steps() -> list[str]:
     """Return the table of the steps of a timeline."""
     return ["| `hop` | From | Until |", "|---|---|---|",
             *(f"| `{name}` | {begin} | {end} |" for name, (begin, end) in HOPS.items())]
@@ -95,7 +95,7 @@ def _values(values: tuple[str, ...]) -> str:
 
 def page(text: str) -> str:
     """Return the page with updated tables."""
-    for name, lines in (("controllers", controllers()), ("hops", hops()), ("agents", agents()),
+    for name, lines in (("controllers", controllers()), ("hops", claim_steps()), ("agents", agents()),
                         ("autoscaler", autoscaler())):
         begin, end = BEGIN.format(name), END.format(name)
         before, found, rest = text.partition(begin)

@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.coordination
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import AlreadyExists, ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import PLACES, places_text
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import PLACES, places_text
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")

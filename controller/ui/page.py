@@ -57,7 +57,7 @@ def page(engine: Engine, access: Access, refusals: Mapping[int, str],
     history = partial(tuple, engine.reporter.history)
     audit = Audit(engine.state, history, engine.client.server_time)
     engine.dispatch.listeners += [view.object_changed, audit.object_changed]
-    stories = Stories(engine.state, engine.hops.timelines, engine.waits.known)
+    stories = Stories(engine.state, engine.claim_steps.timelines, engine.waits.known)
     records = Records(engine.state, engine.client, history)
     return Ui(view, stories, access, refusals, what_if_of(engine.state, engine.config), insight, (audit, records))
 
@@ -67,7 +67,7 @@ def process_row(engine: Engine, leaders: Callable[[], Sequence[str]], build: str
     """Return the row of the process as it is now."""
     settings = engine.config.settings
     troubles = engine.troubles()
-    read, old_after = engine.fabric_looks.last_read() if engine.looks else (0.0, 0.0)
+    read, old_after = engine.inventory_polls.last_read() if engine.looks else (0.0, 0.0)
     return ProcessRow(build, engine.config.fabric.manager, settings.handover, settings.device_no_removal_duration,
                       engine.ready(), engine.fence.required and engine.fence.open, tuple(leaders()),
                       tuple(troubles), docs, round(read, 1), round(old_after, 1), tuple(troubles.values()))

@@ -86,7 +86,7 @@ def node_row(state: ClusterState, name: str, uses: Uses) -> NodeRow | None:
     spec = (raw or {}).get("spec") or {}
     return NodeRow(name, machine=uid or "", fabric=fabric, ready=raw is not None and nodes.ready(raw),
                    cordoned=bool(spec.get("unschedulable")), power=(machine.power or "") if machine else "",
-                   problem=problem or state.hands.missing(name) if raw else "the node is gone",
+                   problem=problem or state.agents.missing(name) if raw else "the node is gone",
                    devices=tuple(sorted(_devices(state, resources, machine, uses.users(name)),
                                         key=lambda d: (d.model, d.name))))
 

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.controller.ui.view import View
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.nearness import Place
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.topology_distance import Place
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Rows, waits_of

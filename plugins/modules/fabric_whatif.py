@@ -519,8 +519,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay import simulation
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.asks import asked
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.question import room
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.room_requests import asked
 
 CHANGE_OPTIONS = {
     "change": {"type": "str", "required": True, "choices": list(CHANGES)},
@@ -547,7 +547,7 @@ ROOM_OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"t
 def work(module: AnsibleModule) -> dict[str, object]:
     """Run the planners for the capture and for the changed capture.
 
-    Read only the file. Raise BadCapture, BadChange or BadAsk.
+    Read only the file. Raise BadCapture, BadChange or BadRoomRequest.
     """
     found = capture_file.read(module.params["capture"])
     after = changed(found, module.params["changes"])

@@ -19,7 +19,7 @@ import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import Floor, floors
+from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import IdleMinimum, idle_minimums
 
 HOUR, WEEK_HOURS = 3600, 168
 MODEL, SEED = "A100 40G", 16
@@ -71,7 +71,7 @@ def arrivals(rng: random.Random, weeks: int) -> Iterator[tuple[float, int]]:
 class _Fleet:
     """The devices of one minimum. Its time only goes forward."""
 
-    def __init__(self, floor: Floor) -> None:
+    def __init__(self, floor: IdleMinimum) -> None:
         self.floor = floor
         self.now, self.idle, self.coming = BEGIN, 0, 0
         self.idle_seconds = 0.0
@@ -122,7 +122,7 @@ class _Fleet:
 
 def simulate(row: dict[str, t.Any], seed: int = SEED, weeks: int = WEEKS) -> Outcome:
     """Simulate one minimum over the weeks."""
-    (floor,) = floors([{"model": MODEL, **row}], [MODEL])
+    (floor,) = idle_minimums([{"model": MODEL, **row}], [MODEL])
     fleet, rng, claims, hits = _Fleet(floor), random.Random(seed), 0, 0
     for when, devices in arrivals(random.Random(seed + 1), weeks):
         fleet.until(when)
@@ -132,7 +132,7 @@ def simulate(row: dict[str, t.Any], seed: int = SEED, weeks: int = WEEKS) -> Out
 
 def table(outcomes: dict[str, Outcome]) -> list[str]:
     """Return the rows of a page in Markdown."""
-    return ["| Floor | Claims that found an idle device | Idle device-hours a week |", "|---|---|---|",
+    return ["| IdleMinimum | Claims that found an idle device | Idle device-hours a week |", "|---|---|---|",
             *(f"| {name} | {each.share:.0%} of {each.claims:,} | {each.idle_hours:.0f} |"
               for name, each in outcomes.items())]
 

@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.gauges import gauges
 from ansible_collections.composable.infra.tests.chaos import workload
 from ansible_collections.composable.infra.tests.chaos.invariants import Judge
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json
@@ -140,7 +140,7 @@ class Ground:
 
     def gauge(self, name: str, label: str) -> float:
         """Return a number that an alert uses."""
-        values = observed(self.engine)[name]
+        values = gauges(self.engine)[name]
         assert isinstance(values, Mapping), f"{name} has no labels"
         return values.get(label, 0.0)
 

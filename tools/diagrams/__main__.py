@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import floors
+from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import idle_minimums
 from ansible_collections.composable.infra.tools.diagrams import graph, lanes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def week(page: str) -> str:
     """Return the picture of the example with a schedule on a page, hour by hour in winter."""
     (block,) = [found for found in re.findall(r"```yaml\n(prewarm:.*?)```", page, re.DOTALL) if "schedule" in found]
     rows: list[dict[str, t.Any]] = yaml.safe_load(block)["prewarm"]
-    (minimum,) = floors(rows, [row["model"] for row in rows])
+    (minimum,) = idle_minimums(rows, [row["model"] for row in rows])
     hours = [minimum.idle_at((MONDAY + timedelta(hours=hour)).timestamp()) for hour in range(7 * 24)]
     return lanes.steps(WEEK_ALT, hours, DAYS, "Minimum of idle devices, by the time of Berlin in winter")
 

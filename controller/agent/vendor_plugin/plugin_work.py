@@ -178,7 +178,7 @@ class PluginWork:
         if time.monotonic() < due:
             return due
         self._unshown.pop(request.uid)
-        self._book.note(request, _untold(evidence))
+        self._book.note(request, _undelivered(evidence))
         return None
 
     def _settle_kept(self, request: DeviceRequest, evidence: Evidence) -> None:
@@ -402,7 +402,7 @@ def _announced(evidence: Evidence, now: float) -> Evidence:
     return ready.without_trouble() if over else ready
 
 
-def _untold(evidence: Evidence) -> Evidence:
+def _undelivered(evidence: Evidence) -> Evidence:
     """Return the evidence without the steps of the plugin, so that the plugin is restarted for the
     device.
     """

@@ -66,7 +66,7 @@ class InsightMetrics:
             self._known, self._due = self._usage(), self._clock() + READ_SECONDS
         used, idle, attaches = self._sums()
         devices: Values = {(state, model, str(fabric)): float(number)
-                   for (state, model, fabric), number in self._counts().items()}
+                           for (state, model, fabric), number in self._counts().items()}
         for family, values in zip(self.describe(), (devices, used, idle, attaches), strict=True):
             for labels, number in sorted(values.items())[:MOST_SERIES]:
                 family.add_metric([*labels], number)

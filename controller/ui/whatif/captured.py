@@ -19,10 +19,10 @@ from functools import partial
 from ansible_collections.composable.infra.controller.ui.whatif.bounded import WhatIf
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import AGENT
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import AGENT
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture_file import as_document
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import keepers
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.redaction import keepers
 
 Json = dict[str, t.Any]
 NOT_SEEN: t.Final = "There is nothing to replay: this process has not read the fabric yet. Ask the process that leads."
@@ -44,7 +44,7 @@ def write_captured(state: ClusterState, config: EngineConfig, question: Json, fi
     if state.snapshot is None:
         return NOT_SEEN
     stores = state.stores
-    agents = {name: True for name in state.nodes.names() if state.hands.alive(name)} \
+    agents = {name: True for name in state.nodes.names() if state.agents.alive(name)} \
         if config.node_hands == AGENT else {}
     now = time.time()
     head = Capture(now, config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands, agents,

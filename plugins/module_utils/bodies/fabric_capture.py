@@ -8,7 +8,7 @@ from __future__ import annotations
 from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..reconcile.whatif import capture, capture_file
-from ..reconcile.whatif.kept import LEFT_OUT
+from ..reconcile.whatif.redaction import LEFT_OUT
 
 SPEC = {
     "argument_spec": {**engine_module.CONFIG_OPTIONS, **cluster_module.CLUSTER_OPTIONS,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from .. import cluster_module, engine_module
 from ..module_base import TaskContext
 from ..reconcile.whatif import capture
-from ..reconcile.whatif.room.asks import (
-    BadAsk,
+from ..reconcile.whatif.room.idle_release import Releases
+from ..reconcile.whatif.room.question import room
+from ..reconcile.whatif.room.room_requests import (
+    BadRoomRequest,
     asked,
     check_id,
 )
-from ..reconcile.whatif.room.idle_release import Releases
-from ..reconcile.whatif.room.question import room
 
 OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type": "int", "default": 1},
            "node_labels": {"type": "dict"}, "proposal": {"type": "str"}, "wait": {"type": "bool", "default": True},
@@ -31,12 +31,12 @@ SPEC = {
 def work(task: TaskContext) -> dict[str, object]:
     """Make a proposal. Outside check mode, carry out the named proposal.
 
-    Return ``changed``, ``proposal``, ``says`` and ``diff``. Raise BadAsk without a proposal to
+    Return ``changed``, ``proposal``, ``says`` and ``diff``. Raise BadRoomRequest without a proposal to
     carry out, BadConfig, ApiError or FabricError.
     """
     params, client, config = task.params, cluster_module.cluster(task.params), engine_module.config(task)
     if not (task.check_mode or params["proposal"]):
-        raise BadAsk("proposal", params["proposal"], "run in check mode to see the proposal, then set its id")
+        raise BadRoomRequest("proposal", params["proposal"], "run in check mode to see the proposal, then set its id")
     found = room(capture.take(client, config), asked(params))
     result = {"changed": bool(found.moves), "proposal": found.as_data(), "says": found.sentence,
               "diff": found.difference()}

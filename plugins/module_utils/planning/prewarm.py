@@ -19,7 +19,7 @@ FORMER = {"learn": "minimums of idle devices are no longer learned. Use idle and
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class IdleMinimum:
     """The minimum of idle devices of a model on all nodes with the labels of ``node_selector``
     together.
 
@@ -86,14 +86,14 @@ def shares(idle: int, places: Sequence[Place], available: Mapping[int, int],
     return found
 
 
-def floors(rows: object, models: Collection[str]) -> tuple[Floor, ...]:
+def idle_minimums(rows: object, models: Collection[str]) -> tuple[IdleMinimum, ...]:
     """Check and read the setting ``prewarm``. Raise BadSetting for the first invalid field."""
     if not isinstance(rows, list):
         raise BadSetting("prewarm", rows, f"must be a list of mappings with {', '.join(KEYS)}")
-    return tuple(_floor(row, f"prewarm[{number}]", models) for number, row in enumerate(rows))
+    return tuple(_minimum(row, f"prewarm[{number}]", models) for number, row in enumerate(rows))
 
 
-def _floor(row: object, where: str, models: Collection[str]) -> Floor:
+def _minimum(row: object, where: str, models: Collection[str]) -> IdleMinimum:
     if not isinstance(row, Mapping):
         raise BadSetting(where, row, f"must be a mapping with {', '.join(KEYS)}")
     for key in FORMER.keys() & row.keys():
@@ -105,17 +105,19 @@ def _floor(row: object, where: str, models: Collection[str]) -> Floor:
     if not isinstance(selector, Mapping) or not all(isinstance(n, str) and isinstance(v, str) for n, v in
                                                     selector.items()):
         raise BadSetting(f"{where}.node_selector", selector, "must be a mapping of labels to values")
-    return Floor(str(row["model"]), idle, dict(selector), read_schedule(row.get("schedule", []), f"{where}.schedule"))
+    schedule = read_schedule(row.get("schedule", []), f"{where}.schedule")
+    return IdleMinimum(str(row["model"]), idle, dict(selector), schedule)
 
 
-def costs(settings: Sequence[Floor]) -> list[str]:
+def costs(settings: Sequence[IdleMinimum]) -> list[str]:
     """Return the weekly cost of each minimum of idle devices, one sentence each, for logs."""
-    return [_cost(floor) for floor in settings]
+    return [_cost(minimum) for minimum in settings]
 
 
-def _cost(floor: Floor) -> str:
-    idle = sorted({floor.idle, *(window.idle for window in floor.schedule)})
+def _cost(minimum: IdleMinimum) -> str:
+    idle = sorted({minimum.idle, *(window.idle for window in minimum.schedule)})
     number = f"{idle[0]}" if len(idle) == 1 else f"{idle[0]} to {idle[-1]}"
-    where = ", ".join(f"{name}={value}" for name, value in sorted(floor.node_selector.items()))
-    return (f"prewarm keeps {number} x {floor.model} idle on {f'nodes with {where}' if where else 'any node'}: at most "
-            f"{floor.device_hours():g} idle device-hours a week")
+    selector = ", ".join(f"{name}={value}" for name, value in sorted(minimum.node_selector.items()))
+    where = f"nodes with {selector}" if selector else "any node"
+    return (f"prewarm keeps {number} x {minimum.model} idle on {where}: at most "
+            f"{minimum.device_hours():g} idle device-hours a week")

@@ -21,7 +21,7 @@ from .device_info import (
     known_keys,
 )
 from .fairness import ANY, Shares
-from .prewarm import Floor, floors
+from .prewarm import IdleMinimum, idle_minimums
 
 __all__ = ["DNS_LABEL", "HANDOVERS", "BadSetting", "DeviceModel", "Settings", "device_info"]
 
@@ -76,7 +76,7 @@ class Settings:
     - ``gone_node_duration``: how long a node must be gone before its devices are returned.
     - ``gone_node_power``: what proves that its machine is off, the CDI Manager (``reported``) or
       this setting (``assume_off``).
-    - ``floors``: the minimums of idle devices (``prewarm``).
+    - ``idle_minimums``: the minimums of idle devices (``prewarm``).
     """
 
     models: tuple[DeviceModel, ...]
@@ -99,7 +99,7 @@ class Settings:
     max_size_min: int = 8
     max_pool_devices: int = 512
     shares: Shares = field(default_factory=Shares)
-    floors: tuple[Floor, ...] = ()
+    idle_minimums: tuple[IdleMinimum, ...] = ()
     _by_pool: dict[str, DeviceModel] = field(default_factory=dict, compare=False, repr=False)
     _by_cdi: dict[str, DeviceModel] = field(default_factory=dict, compare=False, repr=False)
 
@@ -182,7 +182,7 @@ class Settings:
             device_classes=_names(data, "device_classes"),
             shares=Shares(_quotas(data, "namespace_quotas", {m.cdi_model_name for m in models}),
                           _counts(data, "namespace_attaches_per_minute", low=1)),
-            floors=floors(data.get("prewarm", []), [m.cdi_model_name for m in models]),
+            idle_minimums=idle_minimums(data.get("prewarm", []), [m.cdi_model_name for m in models]),
         )
 
 

@@ -17,7 +17,7 @@ from ..fabric.connect import connect
 from ..fabric.errors import BadConfiguration
 from ..planning.accounting import settings as usage
 from ..planning.settings import DNS_LABEL, BadSetting, Settings
-from .state.node_hands import AGENT, NODE_HANDS
+from .state.node_agents import AGENT, NODE_HANDS
 
 try:
     import yaml

@@ -74,7 +74,7 @@ class NominationsKey(_Key):
 
 
 @dataclass(frozen=True, slots=True)
-class FloorsKey(_Key):
+class IdleMinimumsKey(_Key):
     """All minimums of idle devices (``prewarm``). Their shares by node are computed together."""
 
     controller: t.ClassVar[str] = "floors"
@@ -89,11 +89,11 @@ class ProvisioningKey(_Key):
     name: str
 
 
-Key: t.TypeAlias = ("NodeKey | NodeRecordsKey | PoolKey | RequestKey | GatesKey | NominationsKey | FloorsKey | "
+Key: t.TypeAlias = ("NodeKey | NodeRecordsKey | PoolKey | RequestKey | GatesKey | NominationsKey | IdleMinimumsKey | "
                     "ProvisioningKey")
 
 # Seconds in which keys that are not urgent gather changes, so that a burst becomes one write.
-GATHER_SECONDS: dict[type, float] = {PoolKey: 0.1, RequestKey: 1.0, NodeRecordsKey: 0.5, FloorsKey: 0.5}
+GATHER_SECONDS: dict[type, float] = {PoolKey: 0.1, RequestKey: 1.0, NodeRecordsKey: 0.5, IdleMinimumsKey: 0.5}
 
 
 @dataclass(frozen=True, slots=True)

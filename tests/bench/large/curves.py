@@ -40,7 +40,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_gated_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
@@ -147,7 +147,7 @@ def measure(nodes: int, url: str) -> dict[str, t.Any]:
         found[f"plan_{name}_seconds"] = spent.seconds
     found["events_ms"] = {name: _event(made, recorded, kind, raws) for name, kind, raws in _events(nodes)}
     with cpu() as spent:
-        made.fabric_looks.look(time.time())
+        made.inventory_polls.look(time.time())
         recorded.work()
     for _round in range(2):  # as the controller does after each round of reading ahead
         made.state.age()
@@ -162,7 +162,7 @@ def _plan(made: ControllerManager, name: str, count: int = 1) -> None:
         claim, pod = objects.held_pod(f"{name}-{number}")
         made.state.claims.upsert(claim)
         made.state.pods.upsert(pod)
-    placed = plan_held_pods(made.state, made.gating._cache, made.gating._known_nodes).placements
+    placed = plan_gated_pods(made.state, made.gating._cache, made.gating._known_nodes).placements
     if len(placed) < count:
         raise RuntimeError(f"{len(placed)} of {count} gated pods got a node")
     for number in range(count):

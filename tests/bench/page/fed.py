@@ -74,7 +74,7 @@ class Fed:
 
     def look(self) -> None:
         """Poll the whole fabric. Raise RuntimeError if a device is missing."""
-        self.engine.fabric_looks.look(time.time())
+        self.engine.inventory_polls.look(time.time())
         seen = self.engine.state.snapshot
         found = sum(len(machine.devices) for machine in seen.machines.values()) if seen else 0
         if found != self.nodes * objects.GPUS:

@@ -37,7 +37,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.accounti
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import NodeAgents
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.waits_keeper import WaitsKeeper
 from ansible_collections.composable.infra.tests.unit.controller.health_support import (
@@ -68,7 +68,7 @@ class Shown:
 
     def __post_init__(self) -> None:
         self.waits = WaitsKeeper(FakeApi().client, "composable-infra", lambda said: None, enabled=False)
-        self.state, self.recorder = ClusterState(settings(), NodeHands("ssh")), TimelineRecorder(
+        self.state, self.recorder = ClusterState(settings(), NodeAgents("ssh")), TimelineRecorder(
             counted=self.waits.count)
         self.view = View(Sources(self.state, lambda: dict(self.reasons), lambda: self.process))
         access = Access()

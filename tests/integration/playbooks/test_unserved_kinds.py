@@ -34,7 +34,7 @@ REMOVALS: t.Final[dict[str, tuple[Json, str, str, Json]]] = {
         ("controllers", "controllers", "absent", CRDS, CRO, {"controllers_remove_crds": True}),
         ("controllers", "controllers", "absent", ADMISSION, "", {}),
         ("rivals of controllers", "controllers", "rivals", APPS, "", {}),
-        ("held pods", "controllers", "held_pods", "v1", "", {}),
+        ("gated pods", "controllers", "gated_pods", "v1", "", {}),
         ("cohdi", "cohdi", "absent", CRO, "", {}), ("cohdi", "cohdi", "absent", CRDS, CRO, {}),
         ("rivals of cohdi", "cohdi", "rivals", APPS, "", {}),
         ("uninstall", "uninstall", "attached", CRO, "", NO_CLAIMS),

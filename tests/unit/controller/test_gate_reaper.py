@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.conne
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import NAME
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi, answered_by_a_proxy
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import pod
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import pod
 
 FUTURE, PAST = "2999-01-01T00:00:00.000000Z", "1999-01-01T00:00:00.000000Z"
 

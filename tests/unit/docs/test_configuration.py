@@ -76,7 +76,7 @@ def defaults() -> Iterator[tuple[str, t.Any, t.Any]]:
     made = EngineConfig.from_dict(smallest(fabric={"endpoint": "https://a.example", **NEEDS}))
     renamed = {"namespace_quotas": made.settings.shares.quotas,
                "namespace_attaches_per_minute": made.settings.shares.attaches, "device_classes": [],
-               "prewarm": list(made.settings.floors)}
+               "prewarm": list(made.settings.idle_minimums)}
     for name, option in REFERENCE.items():
         if "default" in option:
             holder = made if name in engine_config.ENGINE_KEYS else made.settings

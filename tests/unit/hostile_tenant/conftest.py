@@ -12,7 +12,7 @@ from ansible_collections.composable.infra.tests.unit.controller.test_access impo
 from ansible_collections.composable.infra.tests.unit.hostile_tenant import tenants
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import bench, held, quick
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import opted_in
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import opted_in
 from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.quiescence_support import (
     Events,
 )

@@ -13,7 +13,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import claim, pod
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import claim, pod
 
 Json = dict[str, t.Any]
 RED = "red"

@@ -26,15 +26,15 @@ from ansible_collections.composable.infra.tests.unit.planning.scheduling.tenants
     POISON,
 )
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.gating.gate_ends_support import (
-    REFUSED,
-)
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     ask,
     claim,
     node,
     pod,
     reserved,
+)
+from ansible_collections.composable.infra.tests.unit.reconcile.gating.gate_ends_support import (
+    REFUSED,
 )
 
 

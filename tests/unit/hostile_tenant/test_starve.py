@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.tenants import test_fairness
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.tenants.test_fairness import TestTurn as Turn
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     ask,
     claim,
     pod,

@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.tests.unit.modules.whatif_modules_supp
     CONFIG,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, H100
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
@@ -51,7 +51,7 @@ def idle(bench: Bench, node: str, *names: str, model: str = A100) -> None:
 
 def ready(name: str, **labels: str) -> dict[str, t.Any]:
     """A node that takes pods."""
-    raw = held_pods.node(name, name.replace("node", "machine"))
+    raw = gated_pods.node(name, name.replace("node", "machine"))
     raw["metadata"]["labels"] = {**(raw["metadata"].get("labels") or {}), **labels}
     return {**raw, "status": {**raw["status"], "conditions": [{"type": "Ready", "status": "True"}]}}
 
@@ -62,10 +62,10 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench()
     made.fabric.others, made.fabric.free_count = ("machine-1",), 1
     made.put(ready("node-0"), ready("node-1"),
-             {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+             {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")},
              {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER), "spec": {
                  "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}})
-    held_pods.ask(made, count=4)
+    gated_pods.ask(made, count=4)
     idle(made, "node-0", "gpu-0", "gpu-1")
     idle(made, "node-1", "gpu-2", "gpu-3")
     monkeypatch.setattr(cluster_module, "cluster", lambda params: made.api.client)
@@ -119,7 +119,7 @@ def test_release_lets_the_named_devices_go_and_no_others(run_module: RunModule, 
 
 def test_the_controllers_return_what_was_released_and_nothing_else(run_module: RunModule, bench: Bench) -> None:
     bench.build()
-    bench.state.held_pods_planned = True
+    bench.state.gated_pods_planned = True
     proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
     run_module(fabric_defragment, proposal=proposal["id"], wait=False, **ASK)
     for kind in (COMPOSABLE_RESOURCES, COMPOSABILITY_REQUESTS):

@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.tests.unit.modules.whatif_modules_supp
     CONFIG,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
 RunModule = Callable[..., dict[str, t.Any]]
@@ -31,10 +31,10 @@ RunModule = Callable[..., dict[str, t.Any]]
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A cluster with one held pod that asks for more devices than are free."""
     made = Bench()
-    made.put(held_pods.node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+    made.put(gated_pods.node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")},
              {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER), "spec": {
                  "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}})
-    held_pods.ask(made, count=6)
+    gated_pods.ask(made, count=6)
     monkeypatch.setattr(cluster_module, "cluster", lambda params: made.api.client)
     monkeypatch.setattr(f"{EngineConfig.__module__}.connect", lambda _config: made.fabric)
     return made

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import SetSize
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import plan_scale
-from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import Floor, Place, shares
+from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import IdleMinimum, Place, shares
 from ansible_collections.composable.infra.tests.unit.planning import builders as it
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, node, of, one, settings
 
@@ -95,11 +95,11 @@ def test_node_without_a_machine_keeps_nothing() -> None:
 
 
 def test_setting_is_read() -> None:
-    (found,) = settings(prewarm=[{"model": A100, "idle": 2, "node_selector": {"gpu": "yes"}}]).floors
-    assert found == Floor(A100, 2, {"gpu": "yes"})
+    (found,) = settings(prewarm=[{"model": A100, "idle": 2, "node_selector": {"gpu": "yes"}}]).idle_minimums
+    assert found == IdleMinimum(A100, 2, {"gpu": "yes"})
     assert found.holds_for({"gpu": "yes", "zone": "a"})
     assert not found.holds_for({"zone": "a"})
-    assert settings().floors == ()
+    assert settings().idle_minimums == ()
 
 
 @pytest.mark.parametrize(("value", "said"), [

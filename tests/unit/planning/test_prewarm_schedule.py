@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import BadSetting
-from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import Floor, costs
+from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import IdleMinimum, costs
 from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm_schedule import (
     DAYS,
     device_hours,
@@ -29,9 +29,9 @@ WORK = {"days": ["mon", "tue", "wed", "thu", "fri"], "from": "08:00", "to": "18:
 NIGHT = {"from": "22:00", "to": "06:00", "idle": 4}
 
 
-def floor(*windows: dict[str, t.Any], idle: int = 2) -> Floor:
+def floor(*windows: dict[str, t.Any], idle: int = 2) -> IdleMinimum:
     """As a configuration has it."""
-    (found,) = settings(prewarm=[{"model": A100, "idle": idle, "schedule": list(windows)}]).floors
+    (found,) = settings(prewarm=[{"model": A100, "idle": idle, "schedule": list(windows)}]).idle_minimums
     return found
 
 
@@ -40,7 +40,7 @@ def at(text: str, zone: str = "UTC") -> float:
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
 
 
-def idle(found: Floor, *moments: str, zone: str = "UTC") -> list[int]:
+def idle(found: IdleMinimum, *moments: str, zone: str = "UTC") -> list[int]:
     return [found.idle_at(at(moment, zone)) for moment in moments]
 
 
@@ -90,7 +90,7 @@ def test_first_window_that_holds_counts() -> None:
     assert idle(floor(WORK, lunch), "2026-01-05 12:00", "2026-01-10 12:00", zone=BERLIN) == [8, 1]
 
 
-def minutes(found: Floor, day: str, zone: str = BERLIN) -> int:
+def minutes(found: IdleMinimum, day: str, zone: str = BERLIN) -> int:
     """How long the floor was another than the constant one, on a day of the time zone."""
     begin, end = at(day, zone), at((datetime.fromisoformat(day) + timedelta(days=1)).isoformat(), zone)
     return sum(found.idle_at(now) != found.idle for now in range(int(begin), int(end), 60))
@@ -123,7 +123,7 @@ def test_working_hours_are_as_long_in_summer_and_winter() -> None:
     (floor({"from": "00:00", "to": "24:00", "idle": 0}), 0), (floor({"from": "10:15", "to": "10:45", "idle": 4}), 343),
     (floor(WORK, {**NIGHT, "days": ["sun"]}, idle=0), 8 * 50 + 4 * 8),
 ])
-def test_cost_in_idle_device_hours_a_week(found: Floor, hours: float) -> None:
+def test_cost_in_idle_device_hours_a_week(found: IdleMinimum, hours: float) -> None:
     assert found.device_hours() == hours
 
 
@@ -148,7 +148,7 @@ def test_cost_is_counted_once() -> None:
 
 def test_cost_is_told_in_a_sentence() -> None:
     found = settings(prewarm=[{"model": A100, "idle": 2, "node_selector": {"team": "vision"}, "schedule": [WORK]},
-                              {"model": "T4", "idle": 1}]).floors
+                              {"model": "T4", "idle": 1}]).idle_minimums
     assert costs(found) == [
         "prewarm keeps 2 to 8 x A100 40G idle on nodes with team=vision: at most 636 idle device-hours a week",
         "prewarm keeps 1 x T4 idle on any node: at most 168 idle device-hours a week"]

@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
-    FloorsKey,
+    IdleMinimumsKey,
     Key,
     NodeKey,
     NodeRecordsKey,
@@ -31,7 +31,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.engine import Engine
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import NodeAgents
 from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.tests.unit.planning.builders import settings
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
@@ -88,7 +88,7 @@ class Bench:
     def __init__(self, hands: str = "ssh", **options: t.Any) -> None:
         self.api, self.fabric = FakeApi(), FakeFabric()
         self.settings = settings(**options)
-        self.state = ClusterState(self.settings, NodeHands(hands))
+        self.state = ClusterState(self.settings, NodeAgents(hands))
         self.queue, self.metrics = RecordingQueue(), RecordedMetrics()
         self.later, self.keys = self.queue.later, self.queue.keys
         self.hands = FakeHands(self.api, self._see)
@@ -128,7 +128,8 @@ class Bench:
         self.state, self.settings, self.reporter = engine.state, engine.config.settings, engine.reporter
         self.operations, self.rescheduler, self.threads = engine.operations, engine.rescheduler, engine.threads
         self.gating, self.nodes, self.detaches = engine.gating, engine.nodes, engine.detaches
-        self.writer, self.fence, self.hops, self.pools = engine.writer, engine.fence, engine.hops, engine.pools
+        self.writer, self.fence, self.pools = engine.writer, engine.fence, engine.pools
+        self.claim_steps = engine.claim_steps
 
     def store(self, resource: ApiResource) -> Store:
         """The store that watches a kind."""
@@ -156,7 +157,7 @@ class Bench:
         """Reconcile all that there is, as often as it takes for one to act on what another wrote."""
         for _unused in range(rounds):
             self.look()
-            self.reconcile(FloorsKey())
+            self.reconcile(IdleMinimumsKey())
             nodes = [n["metadata"]["name"] for n in self.state.nodes.list()]
             keys: list[Key] = [key for name in nodes for key in (NodeKey(name), NodeRecordsKey(name))]
             for key in [*keys, *(RequestKey(r["metadata"]["name"]) for r in self.state.requests.list())]:

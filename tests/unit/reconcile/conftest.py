@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.node im
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import node, opted_in
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import node, opted_in
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
            "password": "p", "realm": "r", "client_id": "c", "client_secret": "s"}

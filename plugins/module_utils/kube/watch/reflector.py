@@ -207,7 +207,7 @@ class Reflector:
         """Notify the listener of all that is new or gone after a list was read into the store."""
         self.relists += 1
         self.store.retain(listed, version)
-        for key in sorted(self.store.untold(), key=lambda key: (key in listed, key)):  # first the deleted objects
+        for key in sorted(self.store.undelivered(), key=lambda key: (key in listed, key)):  # first the deleted objects
             self._tell_listed(key, listed)
         self._version, self._restored = version, False
         self._healthy()

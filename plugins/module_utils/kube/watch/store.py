@@ -15,7 +15,7 @@ from .contents import Contents, Handles, PackedObjects
 from .index import Index, Indexer
 from .keys import Key, kept_key, key_of, version_number, version_of
 from .parts import Trimmed
-from .untold import Untold
+from .undelivered import Undelivered
 
 Objects = list[Object]
 
@@ -64,7 +64,7 @@ class Store:
         self._rewound: set[Key] = set()
         self._same_is_other = False
         self._followers: list[Changes] = []
-        self._untold: Untold | None = None
+        self._undelivered: Undelivered | None = None
 
     def follow(self, keys: Indexer, *, known: bool = True) -> Changes:
         """Collect the keys that ``keys`` returns for each changed object, from now on.
@@ -81,25 +81,25 @@ class Store:
     def note_told(self) -> None:
         """Begin to record what the listener of a watch knows. It knows no present object."""
         with self._lock:
-            self._untold = Untold(self._objects)
+            self._undelivered = Undelivered(self._objects)
 
     def told(self, key: Key) -> Object | None:
         """Return an object as of the last notification, None if the listener knows none."""
         with self._lock:
-            return self._untold.told(key) if self._untold else None
+            return self._undelivered.told(key) if self._undelivered else None
 
     def tell(self, key: Key, obj: Object | None) -> None:
         """Record that the listener was notified of an object, or of its deletion (None)."""
         with self._lock:
-            if self._untold:
-                self._untold.tell(key, obj)
+            if self._undelivered:
+                self._undelivered.tell(key, obj)
 
-    def untold(self) -> set[Key]:
+    def undelivered(self) -> set[Key]:
         """Return keys of objects with changes of which the listener was not notified, including
         deletions.
         """
         with self._lock:
-            return self._untold.keys() if self._untold else set()
+            return self._undelivered.keys() if self._undelivered else set()
 
     def upsert(self, obj: Object) -> bool:
         """Put in an object from a watch or from the answer to a write.
@@ -306,8 +306,8 @@ class Store:
     def _put(self, key: Key, obj: Object) -> Key:
         key = kept_key(key)
         self._rewound.discard(key)
-        if self._untold and key not in self._objects:
-            self._untold.changes(key)
+        if self._undelivered and key not in self._objects:
+            self._undelivered.changes(key)
         recent = self._objects.is_recent(key)
         self._take(key)
         self._objects.put(key, obj)
@@ -323,8 +323,8 @@ class Store:
     def _take(self, key: Key) -> None:
         if key not in self._objects:
             return
-        if self._untold:
-            self._untold.changes(key)
+        if self._undelivered:
+            self._undelivered.changes(key)
         obj = self._objects.pop(key)
         for follower in self._followers:
             follower.note(obj)
@@ -341,8 +341,8 @@ class Store:
 
     def _give_up(self, key: Key) -> None:
         self._take(key)
-        if self._untold:
-            self._untold.gone(key)
+        if self._undelivered:
+            self._undelivered.gone(key)
 
     def _bury(self, key: Key, version: int) -> None:
         self._tombstones[key] = max(version, self._tombstones.pop(key, -1))

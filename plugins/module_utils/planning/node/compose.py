@@ -210,8 +210,8 @@ class _Compose:
             if resource.node_work.asked:
                 self.actions.append(WithdrawRelease(self.snapshot.name, held, resource.name))
             self._stay(resource, held)
-        elif self.snapshot.not_lost or self.snapshot.no_hands:
-            self._stay(resource, self.snapshot.not_lost or self.snapshot.no_hands)
+        elif self.snapshot.not_lost or self.snapshot.no_agent:
+            self._stay(resource, self.snapshot.not_lost or self.snapshot.no_agent)
             self.wake += [self.snapshot.lost_at] if self.snapshot.lost_at else []
         elif not resource.node_work.asked:
             self.actions.append(AskRelease(self.snapshot.name, reason, resource.name))

@@ -114,8 +114,8 @@ def _hands_problem(snapshot: NodeSnapshot) -> str:
     """Return why devices stay or none can come, empty if node operations work or are not needed."""
     idle = [r for r in snapshot.resources if stays(r, snapshot) and not r.used_by]
     said = [f"{len(idle)} idle devices stay attached"] if idle else []
-    said += ["no device can be attached"] if snapshot.no_hands in snapshot.blocked.values() else []
-    return f"{' and '.join(said)}: {snapshot.no_hands}" if said and snapshot.no_hands and snapshot.machine else ""
+    said += ["no device can be attached"] if snapshot.no_agent in snapshot.blocked.values() else []
+    return f"{' and '.join(said)}: {snapshot.no_agent}" if said and snapshot.no_agent and snapshot.machine else ""
 
 
 def _releases(action: Action) -> bool:

@@ -288,7 +288,7 @@ class NodeSnapshot:
     blocked: Mapping[str, str] = field(default_factory=dict)
     unread: bool = False
     over_quota: Mapping[str, str] = field(default_factory=dict)
-    no_hands: str = ""
+    no_agent: str = ""
     fabric_seen: bool = True
     may_release: bool = True
     lost: str = ""

@@ -58,19 +58,19 @@ def _rested(resource: ComposableResource, now: float, settings: Settings) -> boo
 def stays(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
     """Return whether a device cannot be returned because node operations are not possible."""
     on_node = bool(resource.device_uid or resource.asked)
-    return bool(snapshot.no_hands) and on_node and not (snapshot.forced(resource) or snapshot.lost)
+    return bool(snapshot.no_agent) and on_node and not (snapshot.forced(resource) or snapshot.lost)
 
 
 def leaving(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
     """Return whether a device is leaving and kube-scheduler could still allocate it to a claim."""
-    going = resource.node_work.asked or resource.state == DELETING or not snapshot.no_hands
+    going = resource.node_work.asked or resource.state == DELETING or not snapshot.no_agent
     return resource.deleting and resource.visible and going and not (resource.tainted or resource.used_by)
 
 
 def stuck(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
     """Return whether a leaving device cannot be removed from its node now."""
     work = resource.node_work
-    return leaving(resource, snapshot) and bool((work.trouble and not work.warning) or snapshot.no_hands)
+    return leaving(resource, snapshot) and bool((work.trouble and not work.warning) or snapshot.no_agent)
 
 
 def stuck_device(snapshot: NodeSnapshot, models: Collection[str]) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from ..actions import WaitReason
 from .feasibility import Diagnosis
-from .nearness import where
 from .queue import QueuedPod, QueueEntry
 from .snapshot import GatedPod
 from .supply import Allocation
+from .topology_distance import where
 
 
 def placement_reason(node: str, allocation: Allocation) -> str:

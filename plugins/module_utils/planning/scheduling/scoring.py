@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 
 from .cycle import NodeState
 from .demand import Demand
-from .nearness import Distance
 from .snapshot import NodeFacts
 from .supply import Allocation, Rejection, Supplier
+from .topology_distance import Distance
 
 Score = tuple[tuple[int, ...], int, int, Distance, float, float, str]
 """The lowest is the best."""

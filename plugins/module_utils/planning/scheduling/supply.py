@@ -21,8 +21,8 @@ from .demand import Alternative, Demand, DeviceRequest
 from .filters.dynamic_resources.catalogue import Catalogue
 from .filters.dynamic_resources.devices import repels, shareable
 from .filters.dynamic_resources.shared_place import SharedPlaces
-from .nearness import NEAREST, Distance, distance
 from .snapshot import IdleDevice, Json
+from .topology_distance import NEAREST, Distance, distance
 
 MAX_STEPS = 256
 """Steps of the search on one node. An allocation that is not found by then counts as none."""

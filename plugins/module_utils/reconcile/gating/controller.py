@@ -31,8 +31,8 @@ from ..bookings.consumers import booked_placements, misplaced
 from ..controller import Change, Controller
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
+from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
-from ..runtime.hops import Hops
 from ..state.cluster_state import ClusterState
 from ..state.reservations import READY
 from ..writers.writer import Writer
@@ -41,7 +41,7 @@ from .held_pods_log import HeldPodsLog
 from .node_facts import KnownNodes
 from .nominations import Nominations
 from .pass_record import PassRecord
-from .planner import plan_held_pods, read_ahead
+from .planner import plan_gated_pods, read_ahead
 from .reservation_ends import ReservationEnds, pools_of
 from .reservation_tracker import ReservationTracker
 from .revalidation import Revalidation
@@ -64,17 +64,17 @@ class GatingController(Controller):
     """
 
     def __init__(self, state: ClusterState, writer: Writer, pools: PoolController, reporter: EventReporter,
-                 hops: Hops, queue: WorkQueue[Key], threads: Threads, *, enabled: bool) -> None:
+                 claim_steps: ClaimSteps, queue: WorkQueue[Key], threads: Threads, *, enabled: bool) -> None:
         self._state, self._writer, self._pools, self.enabled = state, writer, pools, enabled
         self.reconcilers = {GatesKey: self.reconcile, NominationsKey: self.nominate}
-        self._reporter, self._queue, self._hops = reporter, queue, hops
-        self._held_pods = HeldPodsLog(state, reporter)
+        self._reporter, self._queue, self._claim_steps = reporter, queue, claim_steps
+        self._gated_pods = HeldPodsLog(state, reporter)
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
         self.bookings = Bookings(queue)
         self.ends = ReservationEnds(state, queue, self.nominations, reporter, self._plan_soon, self.bookings.given_up)
         self._revalidation = Revalidation(state, self.ends)
-        self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads, self.bookings)
-        self._tracker = ReservationTracker(state, self.ends, queue, reporter, hops)
+        self._opener = GateOpener(state, writer, self.ends, reporter, claim_steps, threads, self.bookings)
+        self._tracker = ReservationTracker(state, self.ends, queue, reporter, claim_steps)
         self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
         self._coming = Batcher(GATHER, GATHER_MOST, state.now)
         self._some_wait, self._took, self._planned = True, 0.0, 0.0
@@ -98,7 +98,7 @@ class GatingController(Controller):
         now, fabric_seen = self._state.clock(), self._fabric_seen()
         held = self._state.pods.by("gated", True)
         self._state.held.note((pod["metadata"]["uid"] for pod in held), now)
-        self._held_pods.note(held)
+        self._gated_pods.note(held)
         try:
             plan, again = self._plan(now)
             self._reserve(plan.placements)
@@ -114,8 +114,8 @@ class GatingController(Controller):
             self.passes.failed(str(refused))
         else:
             self.passes.succeeded(self._took)
-            self._hops.metrics.observe("gate_pass_duration_seconds", self._took)
-        if fabric_seen and not self._state.held_pods_planned:
+            self._claim_steps.metrics.observe("gate_pass_duration_seconds", self._took)
+        if fabric_seen and not self._state.gated_pods_planned:
             self._note_first_plan()
         if self._errors:
             raise self._errors[0]
@@ -137,7 +137,7 @@ class GatingController(Controller):
             self._opener.open_ready()
         overdue = self._revalidation.run(now)
         with self._planning:
-            found = plan_held_pods(self._state, self._cache, self._known_nodes, self.bookings)
+            found = plan_gated_pods(self._state, self._cache, self._known_nodes, self.bookings)
         plan = self.bookings.note_plan(found)
         self._planned = time.monotonic()
         self.wait_reasons, self._took = plan.wait_reasons, self._planned - began
@@ -158,7 +158,7 @@ class GatingController(Controller):
 
         The first plan has kept the devices that an earlier process attached for gated pods.
         """
-        self._state.held_pods_planned = True
+        self._state.gated_pods_planned = True
         for node in self._state.nodes.names():
             self._queue.add_change(NodeKey(node))
 
@@ -242,19 +242,19 @@ class GatingController(Controller):
         self._reporter.about_pod(placement.pod, "NodeChosen", f"node {placement.node}: {placement.reason}",
                                  claims=claims)
         if seen := self._state.held.of(placement.pod.uid).seen:
-            self._hops.took("plan", claims, seen, handover=GATED, node=placement.node)
+            self._claim_steps.took("plan", claims, seen, handover=GATED, node=placement.node)
         for claim in placement.needs:
-            self._hops.begin("request", claim)
+            self._claim_steps.begin("request", claim)
 
     def open(self, action: OpenGate) -> None:
         """Keep the devices of a pod for its claims. Remove the gate once all pods of its group are
         ready."""
         for claim, resource in action.devices:
             self._state.holds.keep(resource, claim)
-            self._hops.forget("request", claim)
-            self._hops.end("slice", resource, self._state.claim_refs([claim]), GATED, node=action.node,
-                           resource=resource)
-        self._hops.begin("gate", action.pod.uid)
+            self._claim_steps.forget("request", claim)
+            self._claim_steps.end("slice", resource, self._state.claim_refs([claim]), GATED, node=action.node,
+                                  resource=resource)
+        self._claim_steps.begin("gate", action.pod.uid)
         self._state.reservations.make_ready(action.pod.uid)
         self._opener.open_ready()
 

@@ -15,8 +15,8 @@ from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
 from ...runtime.threads import Threads, run_all
 from ..bookings.bookings import Bookings
+from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
-from ..runtime.hops import Hops
 from ..state.cluster_state import ClusterState, Json
 from ..state.reservations import CHOSEN
 from ..writers.writer import Writer
@@ -29,10 +29,10 @@ class GateOpener:
     """Removes scheduling gates. An engine has one. Thread-safe."""
 
     def __init__(self, state: ClusterState, writer: Writer, ends: ReservationEnds, reporter: EventReporter,
-                 hops: Hops, threads: Threads, bookings: Bookings) -> None:
+                 claim_steps: ClaimSteps, threads: Threads, bookings: Bookings) -> None:
         self._bookings = bookings
         self._state, self._writer, self._ends = state, writer, ends
-        self._reporter, self._hops = reporter, hops
+        self._reporter, self._claim_steps = reporter, claim_steps
         self._threads = threads.executor(THREADS, "gate")
 
     def open_ready(self) -> None:
@@ -54,7 +54,7 @@ class GateOpener:
         """
         pod = placement.pod
         if self._bookings.changed(placement):
-            self._hops.forget("gate", pod.uid)
+            self._claim_steps.forget("gate", pod.uid)
             return
         try:
             there = self._writer.pods.nominate(pod.namespace, pod.name, pod.uid, placement.node)
@@ -67,8 +67,8 @@ class GateOpener:
             raise
         self._state.reservations.opened(pod.uid)
         claims = self._state.claim_refs(placement.needs)
-        self._hops.metrics.count("gate_opened_total")
-        self._hops.end("gate", pod.uid, claims, GATED, then="bind", node=placement.node)
+        self._claim_steps.metrics.count("gate_opened_total")
+        self._claim_steps.end("gate", pod.uid, claims, GATED, then="bind", node=placement.node)
         self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}", claims=claims)
 
     def let_go_overdue(self, now: float, why: str) -> None:
@@ -90,12 +90,12 @@ class GateOpener:
         if self._writer.pods.ungate(release.pod):
             claims = self._state.claims_of_pod(raw) if raw else ()
             known = [claim for ref in claims if (claim := self._state.claim(ref.uid))]
-            self._hops.metrics.count("gate_released_total",
-                                     reason="unserved" if release.unschedulable else "not_judged")
+            self._claim_steps.metrics.count("gate_released_total",
+                                            reason="unserved" if release.unschedulable else "not_judged")
             self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)
             for claim in (each for each in known if not claims_of.results(each)):
                 self._reporter.about_claim(claim, "GateReleased", release.reason)
-            self._hops.over(known, release.reason)
+            self._claim_steps.over(known, release.reason)
             if release.unschedulable:
                 self._tell(release)
 

@@ -134,7 +134,7 @@ def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -
     if busy:
         moving |= busy.intersection(key[1] for key, _kept in state.resources.handles("node", name))
     return (snapshot is None, snapshot and snapshot.machines.get(uid), snapshot and snapshot.sizes.get(uid),
-            state.hands.missing(name), state.hands.alive(name), state.hands.places(name), state.blocks.of(name, now),
+            state.agents.missing(name), state.agents.alive(name), state.agents.places(name), state.blocks.of(name, now),
             [(state.shares.of(request) or {}).get(name)
              for (_namespace, request), _kept in state.requests.handles("node", "")],
             [_of_resource(state, resource, now) for resource in sorted(moving)],

@@ -27,8 +27,8 @@ def read_ahead(state: ClusterState, cache: ParseCache, known: KnownNodes) -> Ite
     yield from state.ending_claims.ahead()
 
 
-def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None,
-                   bookings: Bookings | None = None) -> SchedulingPlan:
+def plan_gated_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None,
+                    bookings: Bookings | None = None) -> SchedulingPlan:
     """Return a node for each gated pod, or why it waits or is released.
 
     Release pods of namespaces with a handover other than ``gated``. Before the first poll of the

@@ -13,8 +13,8 @@ from ...planning.device_info import GATED
 from ...planning.scheduling.snapshot import Placement
 from ...runtime.work_queue import WorkQueue
 from ..keys import GatesKey, Key
+from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
-from ..runtime.hops import Hops
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, Reservation
 from .reservation_ends import ReservationEnds
@@ -28,9 +28,9 @@ class ReservationTracker:
     """Follows pods with reservations by watch events. Thread-safe."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds, queue: WorkQueue[Key], reporter: EventReporter,
-                 hops: Hops) -> None:
+                 claim_steps: ClaimSteps) -> None:
         self._state, self._ends, self._queue = state, ends, queue
-        self._reporter, self._hops = reporter, hops
+        self._reporter, self._claim_steps = reporter, claim_steps
 
     def pod_changed(self, reservation: Reservation, pod: Json, gone: bool) -> None:
         """Handle a change of a pod with a reservation. ``gone`` means deleted or ended."""
@@ -69,13 +69,13 @@ class ReservationTracker:
     def _note_bound(self, placement: Placement, node: str) -> None:
         claims = self._state.claim_refs(placement.needs)
         # The watch event may arrive before the response to the gate's removal.
-        self._hops.end("gate", placement.pod.uid, claims, GATED, then="bind", node=placement.node)
-        self._hops.end("bind", placement.pod.uid, claims, GATED, node=node)
-        self._hops.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), node=node)
+        self._claim_steps.end("gate", placement.pod.uid, claims, GATED, then="bind", node=placement.node)
+        self._claim_steps.end("bind", placement.pod.uid, claims, GATED, node=node)
+        self._claim_steps.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), node=node)
         self._reporter.note("PodBound", f"{placement.pod.namespace}/{placement.pod.name}", f"to node {node}",
                             claims=claims)
 
     def _misjudged(self, placement: Placement, how: str, said: str) -> None:
-        self._hops.metrics.count("gate_misjudged_total", reason=how)
+        self._claim_steps.metrics.count("gate_misjudged_total", reason=how)
         self._reporter.about_pod(placement.pod, "NodeMisjudged", f"node {placement.node} was chosen, but {said}",
                                  "Warning", self._state.claim_refs(placement.needs))

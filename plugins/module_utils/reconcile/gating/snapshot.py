@@ -32,7 +32,7 @@ from ...planning.settings import DeviceModel
 from ..pool.snapshot import left
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
-from ..state.memory import HeldPod
+from ..state.memory import PodHistory
 from ..state.node_snapshot import node_snapshot
 from ..state.reservations import Reservation
 from ..state.scale_ups import requested_placements
@@ -154,7 +154,7 @@ def _opted_in(state: ClusterState, namespace: str) -> bool:
     return labels.get(gates.OPT) == "true" or state.settings.handover_namespaces.get(namespace) == "gated"
 
 
-def _problem(state: ClusterState, pod: GatedPod, known: HeldPod) -> str:
+def _problem(state: ClusterState, pod: GatedPod, known: PodHistory) -> str:
     """Return why a pod is released whatever it requests, or an empty string."""
     most = state.settings.max_group_size
     if pod.group and pod.group.size > most:
@@ -204,7 +204,7 @@ def _facts(state: ClusterState, raw: Json) -> NodeFacts:
     counted = {key_of(pod) for pod in state.pods.by("node", name) if counts(state, pod)}
     pods = state.pods.packed([each for each in handles if each[0] in counted])
     return node_facts(node_snapshot(state, name), raw, pods, state.settings, functools.partial(_entry, state, name),
-                      state.hands.places(name))
+                      state.agents.places(name))
 
 
 def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Shown | None:

@@ -44,7 +44,7 @@ class ControllerManager(Engine):
         """Begin to watch the cluster and to poll the CDI Manager. Change nothing."""
         self.watches.start()
         if self.looks:
-            self.threads.start(self.fabric_looks.run, "look")
+            self.threads.start(self.inventory_polls.run, "look")
 
     def read_ahead(self) -> None:
         """Begin to read at intervals what plans of gated pods need. Change nothing."""
@@ -112,7 +112,7 @@ class ControllerManager(Engine):
         The next engine adopts attaches that the CDI Manager is still working on.
         """
         self.quiesce()
-        self.fabric_looks.soon.set()
+        self.inventory_polls.soon.set()
         self.watches.stop()
         self.threads.stop(patience)
         if self.recorder:

@@ -67,9 +67,9 @@ class Dispatch:
         """Record the Lease of a node agent. Return whether the agent is new or gone, not renewed."""
         node = change.name.removeprefix(AGENT_LEASE)
         if change.gone:
-            self._state.hands.lease_gone(node)
+            self._state.agents.lease_gone(node)
             return True
-        return self._state.hands.lease_changed(node, change.new)
+        return self._state.agents.lease_changed(node, change.new)
 
     def _forget(self, change: Change) -> None:
         """Forget what was remembered about a deleted object."""

@@ -33,18 +33,18 @@ from ..prewarm.controller import FloorsController
 from ..provisioning.controller import ProvisioningController
 from ..provisioning.waiting_requests import is_of_request, waiting_requests
 from ..rescheduling.rescheduler import Rescheduler
+from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
-from ..runtime.hops import Hops
 from ..runtime.metrics import Metrics, NoMetrics
 from ..runtime.watched_steps import WatchedSteps
 from ..state.cluster_state import ClusterState
-from ..state.node_hands import ELSEWHERE, NodeHands
+from ..state.node_agents import ELSEWHERE, NodeAgents
 from ..timelines.recorder import TimelineRecorder
 from ..timelines.waits_keeper import WaitsKeeper
 from ..writers.writer import Writer
 from .dispatch import Dispatch
-from .fabric_looks import FabricLooks
+from .inventory_polls import InventoryPolls
 from .watches import Watches
 from .workers import Workers
 
@@ -73,7 +73,7 @@ class Engine:
         self.stopping = threading.Event()
         fenced = client.guarded(self.fence.check_write)
         self.queue = queue or WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited, clock)
-        self.state = state or ClusterState(settings, NodeHands(config.node_hands if operates else ELSEWHERE))
+        self.state = state or ClusterState(settings, NodeAgents(config.node_hands if operates else ELSEWHERE))
         self.state.clock = clock
 
         self.recorder = Recorder(fenced, component, component) if events else None
@@ -83,9 +83,9 @@ class Engine:
                                  enabled=SCALER in self.roles, clock=clock)
         timelines = TimelineRecorder(lambda node, when: self.queue.add_at(NodeRecordsKey(node), when), clock,
                                      self.waits.count)
-        self.hops = Hops(self.metrics, tracer, config.fabric.manager, clock, timelines)
+        self.claim_steps = ClaimSteps(self.metrics, tracer, config.fabric.manager, clock, timelines)
 
-        self.operations = AttachOperations(self.state, self.writer, fabric, self.fence, self.reporter, self.hops,
+        self.operations = AttachOperations(self.state, self.writer, fabric, self.fence, self.reporter, self.claim_steps,
                                            self.threads, config.parallel_attaches, self._operation_finished)
         self.detaches = DetachOperations(self.operations,
                                          ClaimCheck(client, self.state, self.writer.resources.taints))
@@ -95,7 +95,7 @@ class Engine:
         self.planner = NodePlanner(self.state, fabric, policy, self.reporter, self.reader)
 
         self.pools = PoolController(self.state, self.writer, self.reporter, enabled=PUBLISHER in self.roles)
-        self.gating = GatingController(self.state, self.writer, self.pools, self.reporter, self.hops, self.queue,
+        self.gating = GatingController(self.state, self.writer, self.pools, self.reporter, self.claim_steps, self.queue,
                                        self.threads, enabled=SCALER in self.roles and settings.gating)
         self.provisioning = ProvisioningController(self.state, self.writer, self.gating, self.reporter, self.metrics,
                                                    enabled=config.provisioning_requests and self.gates)
@@ -107,14 +107,14 @@ class Engine:
             self.nodes, self.pools, self.gating, self.provisioning, self.requests,
             FloorsController(self.state, self.queue))
 
-        steps = WatchedSteps(self.state, self.hops)
+        steps = WatchedSteps(self.state, self.claim_steps)
         self.dispatch = Dispatch(self.state, self.queue, self.controllers, (steps.observe, self.rescheduler.observe),
                                  self._poll_soon)
         self.workers = Workers(self.queue, self.controllers, self.reporter, self.metrics, clock)
         self.watches = Watches(client, self.state, self.dispatch.watched, self.dispatch.echoed, roles=self.roles,
                                leases=config.lease_namespace, provisioning=config.provisioning_requests)
-        self.fabric_looks = FabricLooks(fabric, self.state, self.reporter, config.scan_interval,
-                                        config.fabric.attach_timeout, self.stopping, self.dispatch.polled)
+        self.inventory_polls = InventoryPolls(fabric, self.state, self.reporter, config.scan_interval,
+                                              config.fabric.attach_timeout, self.stopping, self.dispatch.polled)
 
     @property
     def gates(self) -> bool:
@@ -138,7 +138,7 @@ class Engine:
     def troubles(self) -> dict[str, str]:
         """Return the same sentences, each with its subject out of ABOUT."""
         api, manager, inventory, slices, pools, rival = ABOUT
-        old = self.fabric_looks.problem() if self.looks else ""
+        old = self.inventory_polls.problem() if self.looks else ""
         found = [*((said, api) for said in self.watches.problems()), (self.state.fabric_problem, manager),
                  (old, inventory), (self.state.pools_problem, slices), (self.state.rival.problem(), rival),
                  *((said, pools) for said in list(self.state.refused_models.values()))]
@@ -155,7 +155,7 @@ class Engine:
         return [*planned, *self.gating.wait_reasons, *waiting_requests(self.state)]
 
     def _poll_soon(self) -> None:
-        self.fabric_looks.soon.set()
+        self.inventory_polls.soon.set()
 
     def _operation_finished(self, node: str) -> None:
         self.queue.add(NodeKey(node))

@@ -27,7 +27,7 @@ from ...kube.watch.reflector import Reflector
 from ...kube.watch.store import Store
 from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER
 from ..state.cluster_state import ClusterState
-from ..state.node_hands import AGENT
+from ..state.node_agents import AGENT
 
 Json = dict[str, t.Any]
 OnChange = Callable[[str, ApiResource, Json, "Json | None"], None]
@@ -72,7 +72,7 @@ class Watches:
         self.reflectors = [Reflector(client, kind, stores[kind], told(kind), field_selector=selectors.get(kind),
                                      streaming=True, on_echo=told(kind, on_echo))
                            for kind in kinds]
-        if state.hands.kind == AGENT:
+        if state.agents.kind == AGENT:
             selector = ",".join(f"{name}={value}" for name, value in AGENT_LABELS.items())
             self.reflectors.append(Reflector(client, LEASES, Store({}), told(LEASES), selector, namespace=leases))
 

@@ -29,9 +29,9 @@ from ...planning.actions import Adopt, Attach, CreateResource, Resume
 from ...planning.device_info import kind_of
 from ...planning.node.compose import ATTACHING
 from ...runtime.threads import Threads
+from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
-from ..runtime.hops import Hops
 from ..state import pool_devices
 from ..state.cluster_state import ClusterState
 from ..writers.writer import Writer
@@ -48,10 +48,10 @@ class AttachOperations:
     """
 
     def __init__(self, state: ClusterState, writer: Writer, fabric: FabricManager, fence: Fence,
-                 reporter: EventReporter, hops: Hops, threads: Threads, parallel: int,
+                 reporter: EventReporter, claim_steps: ClaimSteps, threads: Threads, parallel: int,
                  on_finished: Callable[[str], object]) -> None:
         self.state, self.writer, self.fabric, self.fence = state, writer, fabric, fence
-        self.reporter, self.hops, self._on_finished = reporter, hops, on_finished
+        self.reporter, self.claim_steps, self._on_finished = reporter, claim_steps, on_finished
         self.stopping = threading.Event()
         self._arriving: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -262,10 +262,11 @@ class AttachOperations:
 
         def took(error: FabricError | None = None) -> float:
             seconds = time.monotonic() - clock
-            self.hops.asked("attach", model, error)
+            self.claim_steps.asked("attach", model, error)
             claims = self._claims(name)
-            self.hops.took("attach", claims, began, began + seconds, handover=self._handover(claims),
-                           error=str(error or ""), node=node, model=model, manager=self.hops.manager, resource=name)
+            self.claim_steps.took("attach", claims, began, began + seconds, handover=self._handover(claims),
+                                  error=str(error or ""), node=node, model=model,
+                                  manager=self.claim_steps.manager, resource=name)
             return seconds
 
         try:
@@ -274,7 +275,7 @@ class AttachOperations:
         except FabricError as error:
             took(error)
             raise
-        self.hops.metrics.observe("attach_duration_seconds", took())
+        self.claim_steps.metrics.observe("attach_duration_seconds", took())
         return device
 
     def _claims(self, name: str) -> tuple[ClaimRef, ...]:
@@ -285,9 +286,9 @@ class AttachOperations:
     def _note_asked(self, name: str, node: str, model: str) -> None:
         """Record how long the claim waited for the request."""
         for claim in self._claims(name):
-            if began := self.hops.began("request", claim.uid):
-                self.hops.took("request", [claim], began, handover=self._handover([claim]), node=node, model=model,
-                               resource=name)
+            if began := self.claim_steps.began("request", claim.uid):
+                self.claim_steps.took("request", [claim], began, handover=self._handover([claim]), node=node,
+                                      model=model, resource=name)
 
     def _handover(self, claims: Iterable[ClaimRef]) -> str:
         """Return the handover of the first known claim, or an empty string."""
@@ -331,7 +332,7 @@ class AttachOperations:
         if owner := self._owner(name, device):
             self._failed(name, f"the CDI Manager answered with device {device.uid}, which {owner} already owns", "")
             return
-        self.hops.begin("slice", name)
+        self.claim_steps.begin("slice", name)
         self._record(name, device)
         self.reporter.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")
 

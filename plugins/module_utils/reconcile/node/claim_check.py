@@ -58,7 +58,7 @@ class ClaimCheck:
         another name. Then another Node has its machine or shows the device of the
         ComposableResource ``resource``.
         """
-        if self._state.hands.alive(node):
+        if self._state.agents.alive(node):
             return f"the agent of node {node} is alive"
         try:
             raw = self._client.get(NODES, node)
@@ -74,7 +74,7 @@ class ClaimCheck:
         renamed node contradicts only if it has no live agent or shows the device. A claim that has
         the device contradicts, too.
         """
-        if self._state.hands.alive(node):
+        if self._state.agents.alive(node):
             return f"the agent of node {node} is alive"
         try:
             self._client.get(NODES, node)
@@ -89,7 +89,7 @@ class ClaimCheck:
         """
         for other in self._client.list(NODES).items:
             name = other["metadata"]["name"]
-            if machine and nodes.machine(other) == machine and not (vouch and self._state.hands.alive(name)):
+            if machine and nodes.machine(other) == machine and not (vouch and self._state.agents.alive(name)):
                 return f"node {name} has machine {machine}, which node {node} had"
         uuid = adapters.serial(self._state.resources.get(resource) or {"metadata": {}})
         found = next(self._slices_elsewhere(node, uuid), None)

@@ -60,7 +60,7 @@ class Executor:
                  rescheduler: Rescheduler, gating: GatingController, reporter: EventReporter,
                  threads: Threads) -> None:
         self._state, self._writer, self._rescheduler, self._reporter = state, writer, rescheduler, reporter
-        self.hops = operations.hops
+        self.claim_steps = operations.claim_steps
         self._threads = threads.executor(THREADS, "write")
         self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
             act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.nodes.label,
@@ -115,18 +115,18 @@ class Executor:
         """Record that the devices of a claim are there, or that none will come."""
         raw = self._state.claims.get(action.name, action.namespace)
         handover = DIRECT if action.condition == READY_CONDITION else RESCHEDULE
-        self.hops.forget("request", action.claim)
+        self.claim_steps.forget("request", action.claim)
         for device in action.devices:
-            self.hops.end("slice", device, self._state.claim_refs([action.claim]), handover, node=action.node,
-                          resource=device)
+            self.claim_steps.end("slice", device, self._state.claim_refs([action.claim]), handover, node=action.node,
+                                 resource=device)
         if action.condition == READY_CONDITION:
-            self.hops.begin("bind", action.claim)
-            self.hops.over([raw] if raw else [], node=action.node)
+            self.claim_steps.begin("bind", action.claim)
+            self.claim_steps.over([raw] if raw else [], node=action.node)
         elif action.devices:
-            self.hops.begin("handover", action.claim)
+            self.claim_steps.begin("handover", action.claim)
         elif raw:
             self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")
-            self.hops.over([raw], action.reason, node=action.node)
+            self.claim_steps.over([raw], action.reason, node=action.node)
 
     def _set_size(self, action: act.SetSize) -> None:
         self._writer.requests.set_size(action)
@@ -205,7 +205,7 @@ class NodeController(Controller):
                 outdated(raw) or _is_unseen_by_agents(raw) for raw in self._operated(name)):
             self._queue.add_change(NodeRecordsKey(name))
         now = self._state.clock()
-        waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
+        waits = snapshot.unread or (snapshot.blocked and not snapshot.no_agent)
         retry = now + RETRY_SECONDS if waits else None
         actions, turn = self._in_turn(plan.urgent, now)
         self._executor.carry_out(actions)
@@ -220,7 +220,7 @@ class NodeController(Controller):
         generation of conditions. Also remove taints that now belong to another device.
         """
         self._state.note_uses([key.name])
-        due = self._executor.hops.timelines.to_write(key.name)
+        due = self._executor.claim_steps.timelines.to_write(key.name)
         first = self._first_devices(key.name, due)
         self._executor.carry_out(self._planner.plan_records(key.name).background, self._timeline_notes(due, first))
         # The watch of pods may be ahead of the watch of claims. Then the device of a running pod is
@@ -229,7 +229,7 @@ class NodeController(Controller):
         early = [each for each in due if each.uid not in first and now - each.ended < START_SECONDS]
         for timeline in due:
             if timeline not in early:
-                self._executor.hops.timelines.written(timeline)
+                self._executor.claim_steps.timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.resources.hold(resource, claim)
         operated = self._operated(key.name)
@@ -244,7 +244,7 @@ class NodeController(Controller):
             self._writer.resources.lift_taints(resource, keys)
         # The queue keeps only the earliest appointment of a node, so later timelines may have lost
         # theirs.
-        later = self._executor.hops.timelines.next_due(key.name)
+        later = self._executor.claim_steps.timelines.next_due(key.name)
         return Result(max(later, now + RETRY_SECONDS if early else now) if later else None)
 
     def _first_devices(self, node: str, due: Sequence[Timeline]) -> dict[str, str]:

@@ -65,7 +65,7 @@ class DetachOperations:
 
     def _ask_release(self, action: AskRelease) -> None:
         if reason := self._check.claimed(action.resource, action.node):
-            self._operations.hops.refused(self._model(action.resource), CLAIMED)
+            self._operations.claim_steps.refused(self._model(action.resource), CLAIMED)
             self._stays(action.resource, reason)
             return
         self._writer.resources.ask_release(action.resource)
@@ -74,7 +74,7 @@ class DetachOperations:
 
     def _taint(self, action: TaintDevice) -> None:
         if reason := self._check.claimed(action.resource, action.node):
-            self._operations.hops.refused(self._model(action.resource), CLAIMED)
+            self._operations.claim_steps.refused(self._model(action.resource), CLAIMED)
             self._writer.resources.withdraw_release(action.resource)
             self._stays(action.resource, reason)
 
@@ -102,7 +102,7 @@ class DetachOperations:
             return False
 
     def _detach(self, action: Detach) -> None:
-        began, hops, model = time.monotonic(), self._operations.hops, self._model(action.resource)
+        began, claim_steps, model = time.monotonic(), self._operations.claim_steps, self._model(action.resource)
 
         def prove() -> None:
             self._prove(action)
@@ -112,14 +112,14 @@ class DetachOperations:
             self._prove_off(action)
             self._operations.fabric.detach(action.machine, action.device, proof=prove)
             self._prove_gone(action)
-            hops.metrics.observe("detach_duration_seconds", time.monotonic() - began)
-            hops.asked("detach", model)
+            claim_steps.metrics.observe("detach_duration_seconds", time.monotonic() - began)
+            claim_steps.asked("detach", model)
         except Withdrawn as error:
-            hops.refused(model, error.code or NOT_LEADING)
+            claim_steps.refused(model, error.code or NOT_LEADING)
             self._stays(action.resource, str(error))
             return
         except FabricError as error:
-            hops.asked("detach", model, error)
+            claim_steps.asked("detach", model, error)
             self._tell(action.resource, "DetachFailed", str(error), str(error))
             return
         if raw := self._state.resources.get(action.resource):

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from ...planning import actions as act
 from ...planning.pool.plan import PoolPlan
 from ...planning.scheduling.snapshot import SchedulingPlan
-from ..gating.planner import plan_held_pods
+from ..gating.planner import plan_gated_pods
 from ..manager.engine import Engine
 from ..pool.controller import plan as plan_pool
 from ..pool.controller import pool_keys
-from ..prewarm.floors import floor_shares
+from ..prewarm.minimums import idle_minimums
 from ..state.reservations import RESERVED
 
 
@@ -43,10 +43,10 @@ def forecast(engine: Engine) -> Forecast:
     state = engine.state.copy()
     names = sorted(state.nodes.names())
     state.note_uses(names)
-    gates = plan_held_pods(state, engine.gating.copy_cache()) if engine.gates else SchedulingPlan()
+    gates = plan_gated_pods(state, engine.gating.copy_cache()) if engine.gates else SchedulingPlan()
     state.reservations.add(gates.placements, RESERVED)
-    state.held_pods_planned = True
-    state.floor_shares.replace(floor_shares(state, state.now()))
+    state.gated_pods_planned = True
+    state.idle_minimums.replace(idle_minimums(state, state.now()))
     pools = [plan for key in sorted(pool_keys(state)) if (plan := plan_pool(state, key)) and not plan.empty]
     planner = engine.planner.of(state)
     plans = [planner.plan(name)[1] for name in names]

@@ -75,7 +75,7 @@ def _leaves(engine: Engine, raw: dict[str, t.Any]) -> bool:
     asked = work.asked and bool(raw["metadata"].get("deletionTimestamp"))
     if not asked or (work.trouble and not (work.warning or work.removed)):
         return False
-    return work.removed or not engine.state.hands.missing(raw["spec"]["target_node"])
+    return work.removed or not engine.state.agents.missing(raw["spec"]["target_node"])
 
 
 def _served(claim: dict[str, t.Any]) -> bool:

@@ -16,9 +16,9 @@ from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, LEASES, NODES, P
 from ...kube.objects import nodes, pods
 from ...runtime.work_queue import WorkQueue
 from ..controller import MODIFIED, Change, Controller
-from ..keys import GATHER_SECONDS, FloorsKey, Key, NodeKey, Result
+from ..keys import GATHER_SECONDS, IdleMinimumsKey, Key, NodeKey, Result
 from ..state.cluster_state import ClusterState
-from .floors import floor_shares
+from .minimums import idle_minimums
 from .waiting_models import WaitingModels
 
 
@@ -31,21 +31,21 @@ class FloorsController(Controller):
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], clock: Callable[[], float] = time.monotonic) -> None:
         self._state, self._queue, self._waiting = state, queue, WaitingModels()
         self._clock, self._rests_until = clock, 0.0
-        self.reconcilers = {FloorsKey: self.reconcile}
+        self.reconcilers = {IdleMinimumsKey: self.reconcile}
 
-    def concerned(self, change: Change) -> Iterable[FloorsKey]:
+    def concerned(self, change: Change) -> Iterable[IdleMinimumsKey]:
         """Return the key if a change may affect what nodes keep, and minimums are configured."""
-        return self.all_keys() if self._state.settings.floors and concerns_floors(change) else ()
+        return self.all_keys() if self._state.settings.idle_minimums and concerns_floors(change) else ()
 
-    def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterable[FloorsKey]:
+    def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterable[IdleMinimumsKey]:
         """Return the key if minimums are configured."""
         return self.all_keys()
 
-    def all_keys(self) -> tuple[FloorsKey, ...]:
+    def all_keys(self) -> tuple[IdleMinimumsKey, ...]:
         """Return the key if minimums are configured."""
-        return (FloorsKey(),) if self._state.settings.floors else ()
+        return (IdleMinimumsKey(),) if self._state.settings.idle_minimums else ()
 
-    def reconcile(self, _key: FloorsKey) -> Result:
+    def reconcile(self, _key: IdleMinimumsKey) -> Result:
         """Compute what each node keeps, and queue the nodes with a change.
 
         A pass that comes too soon after a long pass is delayed.
@@ -53,8 +53,8 @@ class FloorsController(Controller):
         began = self._clock()
         if began < self._rests_until:
             return Result(self._state.clock() + self._rests_until - began)
-        found = floor_shares(self._state, self._state.now(), lambda: self._waiting.read(self._state))
-        for node in sorted(self._state.floor_shares.replace(found)):
+        found = idle_minimums(self._state, self._state.now(), lambda: self._waiting.read(self._state))
+        for node in sorted(self._state.idle_minimums.replace(found)):
             self._queue.add_change(NodeKey(node))
         self._rests_until = _rest(began, self._clock())
         return Result()
@@ -67,7 +67,7 @@ def _rest(began: float, ended: float) -> float:
     passes.
     """
     rest = 9 * (ended - began)
-    return ended + rest if rest > GATHER_SECONDS[FloorsKey] else 0.0
+    return ended + rest if rest > GATHER_SECONDS[IdleMinimumsKey] else 0.0
 
 
 def concerns_floors(change: Change) -> bool:

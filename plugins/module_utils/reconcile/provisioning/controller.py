@@ -49,7 +49,7 @@ from ..runtime.metrics import Metrics
 from ..state.cluster_state import ClusterState
 from ..state.reservations import CHOSEN, OPEN, RESERVED, Reservation
 from ..writers.writer import Writer
-from .kept_devices import lost
+from .reserved_devices import lost
 
 Json = dict[str, t.Any]
 # Kinds of objects that say whether booked devices are still there.

@@ -12,7 +12,7 @@ from ...kube.objects.claim_ref import ClaimRef
 from ...planning.device_info import DIRECT, RESCHEDULE
 from ..controller import Change
 from ..state.cluster_state import ClusterState
-from .hops import Hops
+from .claim_steps import ClaimSteps
 
 RUNNING = "Running"
 
@@ -20,8 +20,8 @@ RUNNING = "Running"
 class WatchedSteps:
     """Measures the steps that others do, from the changes that are passed to it."""
 
-    def __init__(self, state: ClusterState, hops: Hops) -> None:
-        self._state, self._hops = state, hops
+    def __init__(self, state: ClusterState, claim_steps: ClaimSteps) -> None:
+        self._state, self._claim_steps = state, claim_steps
 
     def observe(self, change: Change) -> None:
         """Begin or end the steps that a change of a pod or a claim marks."""
@@ -40,24 +40,24 @@ class WatchedSteps:
         if change.gone or (pods.bound(pod) and not pods.bound(old)):
             node = pods.bound(pod)
             for claim in self._state.claims_of_pod(pod):
-                self._hops.end("bind", claim.uid, [claim], DIRECT, **({"node": node} if node else {}))
+                self._claim_steps.end("bind", claim.uid, [claim], DIRECT, **({"node": node} if node else {}))
 
     def _running(self, change: Change) -> None:
         """End the timelines of the pod's claims when the pod runs."""
         pod, old = change.new, change.old or change.new
         if not change.gone and pods.phase(pod) == RUNNING and pods.phase(old) != RUNNING:
-            self._hops.timelines.running(self._state.claims_of_pod(pod))
+            self._claim_steps.timelines.running(self._state.claims_of_pod(pod))
 
     def _allocated(self, change: Change) -> None:
         """Begin and end the steps that the scheduler marks on a claim."""
         claim, old = change.new, change.old
         uid, pooled = claims.identity(claim), claims.binding_results(claim)
         if change.gone:
-            self._hops.forget("request", uid)
-            self._hops.forget("bind", uid)
-            self._hops.timelines.gone(claim["metadata"]["uid"])
+            self._claim_steps.forget("request", uid)
+            self._claim_steps.forget("bind", uid)
+            self._claim_steps.timelines.gone(claim["metadata"]["uid"])
         elif pooled and old is not None and not claims.binding_results(old):
-            self._hops.begin("request", uid)
-        elif not pooled and self._hops.began("handover", uid) and claims.results(claim):
-            self._hops.end("handover", uid, [ClaimRef.of(claim)], RESCHEDULE)
-            self._hops.over([claim], node=claims.node(claim) or "")
+            self._claim_steps.begin("request", uid)
+        elif not pooled and self._claim_steps.began("handover", uid) and claims.results(claim):
+            self._claim_steps.end("handover", uid, [ClaimRef.of(claim)], RESCHEDULE)
+            self._claim_steps.over([claim], node=claims.node(claim) or "")

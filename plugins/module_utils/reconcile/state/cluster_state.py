@@ -35,20 +35,20 @@ from ...planning.settings import Settings
 from . import adapters, indexers
 from .device_holds import DeviceHolds
 from .ending_claims import EndingClaims
-from .floor_shares import FloorShares
+from .idle_minimums import IdleMinimums
 from .memory import (
     AttachBlocks,
     FirstSeen,
     Handovers,
-    HeldPods,
     LastUses,
     OperationsUnderWay,
+    PodHistories,
     RecentAttaches,
     Returns,
     Rival,
     ShownDevices,
 )
-from .node_hands import AGENT, NodeHands
+from .node_agents import AGENT, NodeAgents
 from .node_shares import NodeShares
 from .reservations import Reservations
 from .used_devices import UsedDevices
@@ -82,15 +82,15 @@ class ClusterState:
 
     ``fabric_problem`` and ``pools_problem`` are the current problems of the CDI Manager and the
     publisher, empty if there are none. ``refused_models`` says why pools of a model are not
-    published. ``hands`` knows the node operations. ``tainted`` has by ComposableResource the slice
+    published. ``agents`` knows the node operations. ``tainted`` has by ComposableResource the slice
     entries that the scheduler must not allocate. ``clock`` is the API server's time in seconds
     since the epoch, the same as in objects. ``held_pods_planned`` says whether this process has
     planned the gated pods once. ``moment`` is when a captured state was taken, in seconds since the
     epoch, or None for a live state.
     """
 
-    def __init__(self, settings: Settings, hands: NodeHands | None = None) -> None:
-        self.settings, self.hands = settings, hands or NodeHands(AGENT)
+    def __init__(self, settings: Settings, agents: NodeAgents | None = None) -> None:
+        self.settings, self.agents = settings, agents or NodeAgents(AGENT)
         self.claims = Store(indexers.CLAIMS, trim=claims.trimmed)
         self.slices = Store(indexers.SLICES, trim=slices.trimmed)
         self.nodes = Store(indexers.NODES, trim=nodes.trimmed)
@@ -102,7 +102,7 @@ class ClusterState:
         self.snapshot: FabricSnapshot | None = None
         self.fabric_problem = self.pools_problem = ""
         self.refused_models: dict[str, str] = {}
-        self.held_pods_planned = False
+        self.gated_pods_planned = False
         self.tainted: dict[str, frozenset[DeviceKey]] = {}
         self.clock: Callable[[], float] = _wall
 
@@ -114,8 +114,8 @@ class ClusterState:
         self.absent_nodes, self.doubts, self.departures = FirstSeen(), FirstSeen(), FirstSeen()
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
         self.blocks, self.rival = AttachBlocks(clock=clock), Rival(clock)
-        self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
-        self.shares, self.floor_shares = NodeShares(), FloorShares()
+        self.held, self.returns, self.attaches = PodHistories(), Returns(), RecentAttaches()
+        self.shares, self.idle_minimums = NodeShares(), IdleMinimums()
         # Copies share these, because they are computed from the stores alone.
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
         self.ending_claims = EndingClaims(self.claims, self.pods)
@@ -154,7 +154,7 @@ class ClusterState:
         other.departures = self.departures.copy()
         other.last_uses, other.tainted = self.last_uses.copy(), dict(self.tainted)
         other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
-        other.shares, other.floor_shares = self.shares.copy(), self.floor_shares.copy()
+        other.shares, other.idle_minimums = self.shares.copy(), self.idle_minimums.copy()
         return other
 
     def forget(self, resource: str) -> None:
@@ -178,7 +178,7 @@ class ClusterState:
     def may_release(self) -> bool:
         """Return False while an earlier process may have attached devices for gated pods that were
         not planned yet."""
-        return self.held_pods_planned or not self.pods.by("gated", True)
+        return self.gated_pods_planned or not self.pods.by("gated", True)
 
     def holding(self, claim: str) -> set[str]:
         """Return the nodes that keep a device for a claim (its UID)."""

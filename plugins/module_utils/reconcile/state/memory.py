@@ -133,7 +133,7 @@ class LastUses(Memory[float]):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPod:
+class PodHistory:
     """History of a gated pod in this process. Times of other clocks, such as its creation, are not
     used.
 
@@ -147,18 +147,18 @@ class HeldPod:
     failures: int = 0
 
 
-class HeldPods(Memory[HeldPod]):
+class PodHistories(Memory[PodHistory]):
     """Histories by pod UID."""
 
     def note(self, pods: Iterable[str], now: float) -> None:
         """Record the gated pods of now, and forget all others."""
         with self._lock:
-            self._known = {uid: self._known.get(uid) or HeldPod(now) for uid in pods}
+            self._known = {uid: self._known.get(uid) or PodHistory(now) for uid in pods}
 
-    def of(self, pod: str) -> HeldPod:
+    def of(self, pod: str) -> PodHistory:
         """Return the history of a pod."""
         with self._lock:
-            return self._known.get(pod) or HeldPod()
+            return self._known.get(pod) or PodHistory()
 
     def failed(self, pod: str, seconds: float) -> None:
         """Record that the devices of a pod did not arrive on a node that it had for ``seconds``."""

@@ -62,14 +62,14 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
                                  if state.shares.of(r["metadata"]["name"]) is None),
         attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
         leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
-        blocked=blocked_models(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
+        blocked=blocked_models(state, name, resources, now), unread=unread, no_agent=state.agents.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at, not_lost=not_lost,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine),
         prewarm=idle_shares(state, name), bar_room=_bar_room(state, name))
 
 
 def _bar_room(state: ClusterState, node: str) -> int | None:
-    found = state.hands.places(node).get(BAR_ROOM)
+    found = state.agents.places(node).get(BAR_ROOM)
     return found if isinstance(found, int) else None
 
 
@@ -100,7 +100,7 @@ def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json
     because the node was renamed. A machine that may be on contradicts, because it may be in another
     cluster.
     """
-    if state.hands.alive(name):
+    if state.agents.alive(name):
         return "", None, ""
     if raw is not None:
         why = f"an administrator marked node {name} as out of service"
@@ -142,8 +142,8 @@ def blocked_models(state: ClusterState, node: str, resources: Iterable[Json], no
     That is all models if no agent is alive, or if no device could be used. Judge agents only after
     the first poll. A node without a machine needs no agent and reports the missing machine instead.
     """
-    judged = state.hands.give_evidence and state.snapshot is not None
-    missing = (state.hands.missing(node) if judged else "") or _unfit(state, node, resources, judged)
+    judged = state.agents.give_evidence and state.snapshot is not None
+    missing = (state.agents.missing(node) if judged else "") or _unfit(state, node, resources, judged)
     return {m.cdi_model_name: missing for m in state.settings.models} if missing else state.blocks.of(node, now)
 
 
@@ -241,7 +241,7 @@ def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bo
 def _is_prepared(state: ClusterState, raw: Json) -> bool:
     """Return True if node operations are done, or were done before they were recorded."""
     online = (raw.get("status") or {}).get("state") == ONLINE
-    return online or not state.hands.give_evidence or adapters.read_node_work(raw).prepared
+    return online or not state.agents.give_evidence or adapters.read_node_work(raw).prepared
 
 
 def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float, now: float) -> bool:

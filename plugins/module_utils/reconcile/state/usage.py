@@ -93,7 +93,7 @@ def _add_missing(found: Usage, state: ClusterState, namespace: str, uid: str,
 def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
     """Return how many idle devices a node keeps now, by model. Empty if no pass gave it a share."""
     return {model: share.at(idle_of(state, devices_on(state, node, model)))
-            for model, share in state.floor_shares.of(node).items()}
+            for model, share in state.idle_minimums.of(node).items()}
 
 
 def devices_on(state: ClusterState, node: str, model: str) -> list[Json]:

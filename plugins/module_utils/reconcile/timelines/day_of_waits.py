@@ -145,8 +145,8 @@ def of_text(text: str) -> Stored:
 def _rows(hours: Mapping[str, t.Any]) -> Iterable[tuple[Place, Counted]]:
     """Yield the rows and omit unknown steps. Raise ValueError and others."""
     for hour, namespaces in hours.items():
-        for namespace, hops in namespaces.items():
-            for hop, (longest, pairs) in hops.items():
+        for namespace, claim_steps in namespaces.items():
+            for hop, (longest, pairs) in claim_steps.items():
                 counts = Counter(dict(zip(map(int, pairs[::2]), map(int, pairs[1::2]), strict=True)))
                 if any(not 0 <= edge <= len(EDGES) or n < 1 for edge, n in counts.items()):
                     raise ValueError("counts must be above 0 and belong to a known bound")

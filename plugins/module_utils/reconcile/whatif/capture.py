@@ -18,9 +18,9 @@ from ...kube.client.verbs import Client
 from ...kube.coordination.agent_leases import AGENT_LABELS, AGENT_LEASE
 from ..config import ROLES, EngineConfig
 from ..preflight import check_cluster
-from ..state.node_hands import AGENT
-from .kept import keepers
+from ..state.node_agents import AGENT
 from .past_arrivals import PastArrivals, read_past
+from .redaction import keepers
 
 Json = dict[str, t.Any]
 Objects = Mapping[str, Sequence[Json]]

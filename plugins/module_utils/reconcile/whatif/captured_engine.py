@@ -76,5 +76,5 @@ def _fill(state: ClusterState, capture: Capture) -> None:
     state.snapshot, state.moment = capture.fabric, capture.taken
     state.fabric_problem = "; ".join(sorted(set(capture.fabric.problems.values())))
     for node, held in capture.agents.items():
-        state.hands.lease_changed(node, {"spec": {"holderIdentity": node if held else "",
-                                                  "leaseDurationSeconds": _FOR_EVER}})
+        state.agents.lease_changed(node, {"spec": {"holderIdentity": node if held else "",
+                                                   "leaseDurationSeconds": _FOR_EVER}})

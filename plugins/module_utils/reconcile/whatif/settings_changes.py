@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ...kube.api_resources import CLAIMS, PODS
 from ...kube.objects import claims, pods
 from ...planning.settings import KNOWN, BadSetting, Settings
-from ..state.node_hands import AGENT
+from ..state.node_agents import AGENT
 from .capture import Capture
 from .evictions import Gate
 from .options import BadChange, Options

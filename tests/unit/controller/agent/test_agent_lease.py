@@ -16,10 +16,10 @@ from ansible_collections.composable.infra.controller.agent.agent_lease import (
     AgentLease,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import (
     AGENT,
     PLACES,
-    NodeHands,
+    NodeAgents,
 )
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi, unreachable
 
@@ -29,7 +29,7 @@ SPACE = "composable-infra"
 def test_made_renewed_and_given_up() -> None:
     api, moments = FakeApi(), iter([1000.0, 1030.0, 1060.0])
     lease = AgentLease(api.client, SPACE, "node-0", lambda: next(moments))
-    operations = NodeHands(AGENT)
+    operations = NodeAgents(AGENT)
     assert lease.renew() == RENEW_SECONDS
     made = api.one(LEASES, "node-agent-node-0", SPACE)
     assert made["metadata"]["labels"] == {"composable.infra/component": "node-agent"}
@@ -60,7 +60,7 @@ def test_a_failure_is_told_and_tried_again() -> None:
 
 def test_what_all_devices_of_the_fabric_share_is_told_and_taken_back() -> None:
     api, places = FakeApi(), dict[str, str | int]()
-    lease, operations = AgentLease(api.client, SPACE, "node-0", places=lambda: places), NodeHands(AGENT)
+    lease, operations = AgentLease(api.client, SPACE, "node-0", places=lambda: places), NodeAgents(AGENT)
     seen = []
     told: list[dict[str, str | int]] = [{}, {"pcieRoot": "pci0000:80", "numaNode": 1}, {"barRoom": 256 << 30}, {}]
     for each in told:
@@ -81,6 +81,6 @@ def test_what_all_devices_of_the_fabric_share_is_told_and_taken_back() -> None:
     ('{"other": "x", "numaNode": 0}', {"numaNode": 0}), ('{"version": 1, "numaNode": 0}', {"numaNode": 0}),
     ('{"version": 2, "numaNode": 0}', {})])
 def test_places_that_cannot_be_read_are_not_known(text: str, places: dict[str, int]) -> None:
-    operations = NodeHands(AGENT)
+    operations = NodeAgents(AGENT)
     operations.lease_changed("n", {"metadata": {"annotations": {PLACES: text}}, "spec": {"holderIdentity": "n"}})
     assert operations.places("n") == places

@@ -31,7 +31,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.conftest import Clock
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 
 Asking = Callable[..., AutoscalerStandIn]
 Json = dict[str, t.Any]
@@ -206,7 +206,7 @@ def test_pod_that_the_gate_let_go_is_served_by_the_call_and_never_held_again(
         testbed: Testbed, machines: Machines) -> None:
     """One owner of each decision: the gate's planner until it lets the pod go, the provider from then on."""
     regroup(testbed)
-    testbed.api.put(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")})
+    testbed.api.put(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")})
     for node in ("node-0", "node-1"):
         testbed.api.client.merge_patch(NODES, node, {"spec": {"unschedulable": True}})
     testbed.pod("train", schedulingGates=[{"name": pods.GATE}])

@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.operations
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import autoscaling, cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import node_hands
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import node_agents
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import day_of_waits, timeline
 
 NEW = "ofANewerRelease"
@@ -60,7 +60,7 @@ STORED: dict[str, tuple[t.Any, Callable[[str], t.Any]]] = {
     "operation at CM": (json.loads(outcome.handle(outcome.Key("m", "gpu", "A100"), device="d")), cm._told),
     "operation at NEC": (APPLY, nec.told),
     "operation at Redfish": (TASK, tasks.Operation.read),
-    "fabric places": (PLACES, annotated(node_hands.PLACES, node_hands.read_places)),
+    "fabric places": (PLACES, annotated(node_agents.PLACES, node_agents.read_places)),
 }
 VERSIONED: dict[str, t.Any] = {
     "evidence": None,

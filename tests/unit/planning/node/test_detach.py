@@ -152,7 +152,7 @@ def test_force_that_its_request_is_given_later_reaches_what_exists() -> None:
     assert not of(compose(request(0, force_detach=True, name="other"), part), Detach)
 
 
-LOST = {"machine": None, "exists": False, "lost": "node node-0 has been gone for 300 s", "no_hands": "no agent"}
+LOST = {"machine": None, "exists": False, "lost": "node node-0 has been gone for 300 s", "no_agent": "no agent"}
 
 
 def test_device_of_a_lost_node_is_detached_without_its_node() -> None:

@@ -111,11 +111,11 @@ def test_a_claim_keeps_even_a_device_that_the_node_removed() -> None:
 
 def test_force_does_not_wait_for_the_node() -> None:
     part = online("r", deleting=True, force_detach=True)
-    assert one(compose(part, no_hands=NO_AGENT), Detach).force
+    assert one(compose(part, no_agent=NO_AGENT), Detach).force
 
 
 def test_nothing_is_deleted_or_detached_where_nobody_can_remove_it() -> None:
-    more = {"no_hands": NO_AGENT}
+    more = {"no_agent": NO_AGENT}
     assert of(compose(request(0), online("r"), **more), DeleteResource) == []
     assert of(compose(request(0, deleting=True), online("r"), **more), DeleteResource) == []
     plan = compose(online("r", deleting=True), **more)
@@ -126,12 +126,12 @@ def test_nothing_is_deleted_or_detached_where_nobody_can_remove_it() -> None:
 def test_without_hands_the_size_stays_with_the_device() -> None:
     parts = (request(1), online("r", last_used=NOW - 9999))
     assert one(plan_scale(node(*parts), settings()), SetSize).size == 0
-    assert of(plan_scale(node(*parts, no_hands=NO_AGENT), settings()), SetSize) == []
+    assert of(plan_scale(node(*parts, no_agent=NO_AGENT), settings()), SetSize) == []
 
 
 def test_without_hands_what_is_forced_or_never_came_goes_all_the_same() -> None:
     found = compose(request(0), online("forced", force_detach=True), attached("never", asked=0.0, device_uid=""),
-                    no_hands=NO_AGENT)
+                    no_agent=NO_AGENT)
     assert {a.resource for a in of(found, DeleteResource)} == {"forced", "never"}
 
 
@@ -207,16 +207,16 @@ def problem(*parts: ComposableResource, **more: t.Any) -> str:
 
 
 def test_it_is_said_why_devices_stay_and_why_none_come() -> None:
-    assert problem(online("r"), used("u"), no_hands=NO_AGENT) == f"1 idle devices stay attached: {NO_AGENT}"
-    both = problem(online("r"), no_hands=NO_AGENT, blocked={A100: NO_AGENT})
+    assert problem(online("r"), used("u"), no_agent=NO_AGENT) == f"1 idle devices stay attached: {NO_AGENT}"
+    both = problem(online("r"), no_agent=NO_AGENT, blocked={A100: NO_AGENT})
     assert both == f"1 idle devices stay attached and no device can be attached: {NO_AGENT}"
-    assert problem(no_hands=NO_AGENT, blocked={A100: NO_AGENT}) == f"no device can be attached: {NO_AGENT}"
+    assert problem(no_agent=NO_AGENT, blocked={A100: NO_AGENT}) == f"no device can be attached: {NO_AGENT}"
 
 
 def test_nothing_is_said_where_somebody_works_or_nobody_has_to() -> None:
     assert problem(online("r"), blocked={A100: "refused"}) == ""
-    assert problem(no_hands=NO_AGENT) == ""
-    assert problem(online("r"), no_hands=NO_AGENT, blocked={A100: NO_AGENT}, machine=None) == ""
+    assert problem(no_agent=NO_AGENT) == ""
+    assert problem(online("r"), no_agent=NO_AGENT, blocked={A100: NO_AGENT}, machine=None) == ""
 
 
 def test_device_that_two_drivers_show_is_waited_for_and_told_on_its_object() -> None:

@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.n
 from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Stopped
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     announce,
     ask,
     claim,

@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.u
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     bind,
     choose,
     gate_names,

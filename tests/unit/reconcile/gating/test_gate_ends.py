@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.sna
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import SchedulingPlan
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import controller, reservation_tracker
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_gated_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
     GatesKey,
     NodeKey,
@@ -32,10 +32,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.gating.gate_ends_support import (
-    REFUSED,
-)
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     Json,
     allocated,
     announce,
@@ -50,6 +47,9 @@ from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import 
     reserved,
     serve,
     young,
+)
+from ansible_collections.composable.infra.tests.unit.reconcile.gating.gate_ends_support import (
+    REFUSED,
 )
 
 
@@ -90,7 +90,7 @@ def test_bound_before_the_reply_to_the_gates_removal_has_all_its_hops(
     serve(held)
     took = [held.metrics.observed("hop_duration_seconds", hop=hop, handover="gated") for hop in ("gate", "bind")]
     assert [len(times) for times in took] == [1, 1]
-    assert held.hops.began("bind", "uid-train") == 0.0, "it would go on for ever"
+    assert held.claim_steps.began("bind", "uid-train") == 0.0, "it would go on for ever"
 
 
 def test_bound_elsewhere_is_counted_and_frees_the_device(held: Bench, opened: Callable[..., None]) -> None:
@@ -198,11 +198,11 @@ def test_device_of_a_held_pod_stays_when_its_plan_did_not_see_the_fabric(held: B
     fabric, held.state.snapshot = held.state.snapshot, None
 
     def seen_meanwhile(*args: t.Any) -> SchedulingPlan:
-        plan = plan_held_pods(*args)
+        plan = plan_gated_pods(*args)
         held.state.snapshot = fabric
         return plan
 
-    monkeypatch.setattr(controller, "plan_held_pods", seen_meanwhile)
+    monkeypatch.setattr(controller, "plan_gated_pods", seen_meanwhile)
     held.reconcile(GatesKey())
     held.reconcile(NodeKey("node-0"))
     assert (reserved(held), ["deletionTimestamp" in each["metadata"] for each in held.api.of(COMPOSABLE_RESOURCES)]) \

@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, PoolKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     announce,
     ask,
     choose,

@@ -32,7 +32,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.c
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.pods import PodWriter
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     Json,
     announce,
     ask,
@@ -238,7 +238,7 @@ class TestPassThatFails:
         def fail(*args: object) -> None:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr(controller, "plan_held_pods", fail)
+        monkeypatch.setattr(controller, "plan_gated_pods", fail)
         ask(held)
         with pytest.raises(ZeroDivisionError):
             held.reconcile(GatesKey())

@@ -29,7 +29,7 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     allocated,
     ask,
     gate_names,
@@ -123,7 +123,7 @@ class TestMachineOfTheJournal:
 def test_inventory_is_confirmed_by_another_that_shows_the_same_machines(quiet: tuple[ControllerManager, Bench],
                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     engine, bench = quiet
-    looks, seen = engine.fabric_looks, list[str]()
+    looks, seen = engine.inventory_polls, list[str]()
     lists = [(), ("machine-1",), ("machine-1",), (), ()]
 
     def machines() -> tuple[Machine, ...]:
@@ -145,10 +145,10 @@ def test_unconfirmed_inventory_is_no_first_plan(held: Bench) -> None:
     ask(held)
     show(held, unconfirmed="two readings differ")
     held.reconcile(GatesKey())
-    assert not held.state.held_pods_planned
+    assert not held.state.gated_pods_planned
     held.look()
     held.reconcile(GatesKey())
-    assert held.state.held_pods_planned
+    assert held.state.gated_pods_planned
 
 
 def test_claim_of_a_pool_is_not_failed_by_an_unconfirmed_inventory(bench: Bench) -> None:

@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import _facts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, H100, pod
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
@@ -57,7 +57,7 @@ class History:
         return self.rng.choice(names)
 
     def node(self, node: str) -> None:
-        raw = held_pods.node(node, self._any("machine-0", node.replace("node", "machine")))
+        raw = gated_pods.node(node, self._any("machine-0", node.replace("node", "machine")))
         raw["metadata"]["labels"] = {"cohdi.io/a100-size-max": str(self.rng.randrange(5))}
         raw["spec"] |= {"unschedulable": self.rng.random() < 0.2}
         self.bench.put(raw)
@@ -99,7 +99,7 @@ class History:
         self.bench.put(objects.request("nodeless", self.rng.randrange(3), node=""))
 
     def pod(self, node: str) -> None:
-        raw = held_pods.pod(f"pod-{node}", *self.rng.choice([(), ("other",)]))
+        raw = gated_pods.pod(f"pod-{node}", *self.rng.choice([(), ("other",)]))
         raw |= self.rng.choice([{"spec": {**raw["spec"], "nodeName": node}}, {"status": {"nominatedNodeName": node}}])
         self.bench.put(raw)
 
@@ -134,7 +134,7 @@ class History:
 
     def reserve(self, node: str) -> None:
         ref, needs = replace(pod(f"pod-{node}"), uid=f"pod-pod-{node}"), {f"uid-claim-{node}": {A100: 1}}
-        placement = Placement(ref, node, needs, 1.0, held_pods.pod(f"pod-{node}"))
+        placement = Placement(ref, node, needs, 1.0, gated_pods.pod(f"pod-{node}"))
         self.state.reservations.add([placement])
 
     def unreserve(self, node: str) -> None:
@@ -177,7 +177,7 @@ def resting(bench: Bench) -> Bench:
     """Four nodes with a device each that nobody waits for."""
     for number in NUMBERS:
         node = name_of(number)
-        bench.put(held_pods.node(node, f"machine-{number}"), objects.local_slice(f"GPU-{node}-0", node=node),
+        bench.put(gated_pods.node(node, f"machine-{number}"), objects.local_slice(f"GPU-{node}-0", node=node),
                   objects.resource(f"gpu-{node}-0", device=f"d-{node}-0", serial=f"GPU-{node}-0", node=node, asked=10.0,
                                    state="Online"))
     bench.fabric.others = tuple(f"machine-{number}" for number in NUMBERS)

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NominationsKey
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import (
     announce,
     ask,
     choose,

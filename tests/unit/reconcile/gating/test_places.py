@@ -11,7 +11,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import claim, kept_for, pod
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import claim, kept_for, pod
 
 Json = dict[str, t.Any]
 ROOT = "resource.kubernetes.io/pcieRoot"

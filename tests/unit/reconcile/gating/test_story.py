@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import ask, bind, pod, serve
+from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import ask, bind, pod, serve
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_spans import RecordedSpans
 
 UID = "uid-train"
@@ -31,7 +31,7 @@ HOPS = ["plan", "request", "attach", "slice", "gate", "bind"]
 def spans(held: Bench) -> RecordedSpans:
     """The bench is traced."""
     made = RecordedSpans()
-    held.hops.tracer = made
+    held.claim_steps.tracer = made
     return made
 
 
@@ -63,7 +63,7 @@ def test_every_hop_is_measured_and_traced(held: Bench, spans: RecordedSpans) -> 
     assert all(len(held.metrics.observed("hop_duration_seconds", hop=hop, handover="gated")) == 1 for hop in HOPS)
     assert [span.began <= span.ended for span in spans.spans] == [True] * 7
     assert len(held.metrics.observed("gate_pass_duration_seconds")) > 0
-    assert not held.hops.began("request", UID)
+    assert not held.claim_steps.began("request", UID)
 
 
 def test_the_second_pass_tells_nothing_anew(held: Bench, lines: t.Callable[[], list[str]]) -> None:

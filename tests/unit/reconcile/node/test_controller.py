@@ -313,11 +313,11 @@ def test_status_of_a_request_is_written_once_when_its_last_device_has_gone(bench
 
 def timelines_with_train(bench: Bench) -> TimelineRecorder:
     """The claim train was served on node-0, and its pod runs: its timeline is due."""
-    hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")
-    hops.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
-    hops.over([claim], node="node-0")
-    hops.timelines.running([ClaimRef.of(claim)])
-    return hops.timelines
+    claim_steps, claim = bench.operations.claim_steps, bench.api.one(CLAIMS, "train", "default")
+    claim_steps.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
+    claim_steps.over([claim], node="node-0")
+    claim_steps.timelines.running([ClaimRef.of(claim)])
+    return claim_steps.timelines
 
 
 def test_timeline_waits_for_the_device_of_a_claim_whose_allocation_is_not_seen_yet(bench: Bench) -> None:

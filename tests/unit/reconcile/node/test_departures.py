@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     NodeKey,
     NodeRecordsKey,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.fabric_looks import OTHERS
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.inventory_polls import OTHERS
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import (
@@ -80,7 +80,7 @@ class Story:
             "leaseDurationSeconds": 90,
         }
         lease = {"metadata": {"name": f"node-agent-{node}"}, "spec": spec}
-        self.bench.state.hands.lease_changed(node, lease)
+        self.bench.state.agents.lease_changed(node, lease)
 
 
 @pytest.fixture

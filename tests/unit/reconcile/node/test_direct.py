@@ -71,7 +71,7 @@ def test_hops_of_the_way_are_measured_as_direct(bench: Bench) -> None:
         "attach", "slice"}
     assert not any(bench.metrics.observed("hop_duration_seconds", hop=hop, handover=other)
                    for hop in HOPS for other in ("gated", "reschedule", "none"))
-    assert bench.hops.began("bind", "uid-train"), "the scheduler has to see the condition and to bind the pod"
+    assert bench.claim_steps.began("bind", "uid-train"), "the scheduler has to see the condition and to bind the pod"
 
 
 def test_nothing_is_told_while_a_slice_of_the_node_shows_the_device(bench: Bench) -> None:

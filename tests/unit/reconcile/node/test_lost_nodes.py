@@ -91,7 +91,7 @@ def test_node_that_is_back_keeps_its_device(agent: Bench) -> None:
 
 
 def test_node_whose_agent_lives_is_not_lost(agent: Bench) -> None:
-    agent.state.hands.lease_changed("node-0", {"metadata": {"name": "node-agent-node-0"}, "spec": {
+    agent.state.agents.lease_changed("node-0", {"metadata": {"name": "node-agent-node-0"}, "spec": {
         "holderIdentity": "node-0", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 90}})
     gone(agent, 301)
     reconcile(agent)
@@ -238,7 +238,7 @@ class TestRenamedNode:
     def test_its_device_stays(self, agent: Bench, lives: bool) -> None:
         self.rename(agent)
         if lives:
-            agent.state.hands.lease_changed(self.NEW, {"metadata": {"name": f"node-agent-{self.NEW}"}, "spec": {
+            agent.state.agents.lease_changed(self.NEW, {"metadata": {"name": f"node-agent-{self.NEW}"}, "spec": {
                 "holderIdentity": self.NEW, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 90}})
         reconcile(agent)
         assert agent.fabric.detaches == []

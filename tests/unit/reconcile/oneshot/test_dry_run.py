@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 from ansible_collections.composable.infra.tests.unit.reconcile.random_nodes import NODES, fill
@@ -75,7 +75,7 @@ def memory(state: ClusterState) -> dict[str, t.Any]:
     parts = (state.holds, state.reservations, state.operations, state.blocks, state.last_uses)
     found = {type(part).__name__: {name: value for name, value in vars(part).items()
                                    if name not in ("_lock", "_resources")} for part in parts}
-    found["rest"] = {"planned": state.held_pods_planned, "fabric": state.fabric_problem, "pools": state.pools_problem,
+    found["rest"] = {"planned": state.gated_pods_planned, "fabric": state.fabric_problem, "pools": state.pools_problem,
                      "snapshot": state.snapshot}
     return copy.deepcopy(found)
 
@@ -91,12 +91,12 @@ def objects_of(state: ClusterState) -> list[t.Any]:
 def gated(quiet: Quiet) -> Quiet:
     """Held pods: one with a reservation, one that is not planned yet; a hold that its claim has left; a used device."""
     bench = quiet[1]
-    bench.put(held_pods.node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+    bench.put(gated_pods.node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")},
               {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
                "metadata": objects.meta(DRIVER), "spec": {"selectors": []}})
-    held_pods.ask(bench, "first")
+    gated_pods.ask(bench, "first")
     bench.reconcile(GatesKey())
-    held_pods.ask(bench, "second")
+    gated_pods.ask(bench, "second")
     shown = objects.local_slice("GPU-a", "GPU-b")
     for entry in shown["spec"]["devices"]:
         entry["attributes"]["productName"] = {"string": f"NVIDIA {A100}"}
@@ -107,7 +107,7 @@ def gated(quiet: Quiet) -> Quiet:
     bench.state.holds.keep("a", "uid-one")
     bench.state.holds.keep("b", "uid-two")
     bench.look()
-    assert [name for name, _node in held_pods.reserved(bench)] == ["first"]
+    assert [name for name, _node in gated_pods.reserved(bench)] == ["first"]
     return quiet
 
 
@@ -162,4 +162,4 @@ def test_pods_are_served_as_without_it_while_forecasts_are_made(gated: Quiet) ->
     bench.wait(engine.queue.idle, "the end of all work")
     bench.idle()
     assert len(bench.fabric.attaches) == 2
-    assert {name for name, _node in held_pods.reserved(bench)} == {"first", "second"}
+    assert {name for name, _node in gated_pods.reserved(bench)} == {"first", "second"}

@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import difference, forecast
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.explain_support import (
@@ -287,11 +287,11 @@ def test_difference(quiet: Quiet) -> None:
 
 def test_held_pod_whose_claim_the_scheduler_will_make(quiet: Quiet) -> None:
     cel = f'device.attributes["{DRIVER}"].productName == "NVIDIA {A100}"'
-    raw = held_pods.pod("train")
+    raw = gated_pods.pod("train")
     del raw["spec"]["resourceClaims"]
     raw["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
-    found = said(quiet, held_pods.node(), raw,
-                 {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+    found = said(quiet, gated_pods.node(), raw,
+                 {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")},
                  {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
                   "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": [{"cel": {"expression": cel}}]}})
     assert (found.claim, found.waits_for, found.handover) == (

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NODES, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import fabric_looks
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import inventory_polls
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import pools
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.pools import PoolRun
@@ -56,7 +56,7 @@ def made(monkeypatch: pytest.MonkeyPatch, config: EngineConfig) -> tuple[PoolRun
     monkeypatch.setattr(FakeLeadership, "others", [])
     monkeypatch.setattr(FakeLeadership, "left", [])
     monkeypatch.setattr(session, "TICK", 0.001)
-    monkeypatch.setattr(fabric_looks, "SHORTEST_LOOK", 0.01)
+    monkeypatch.setattr(inventory_polls, "SHORTEST_LOOK", 0.01)
     return PoolRun(bench.api.client, config, 10.0), bench
 
 

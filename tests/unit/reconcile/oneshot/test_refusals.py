@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import wait_reason_result
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.pods import PodWriter
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.explain_support import (
@@ -42,8 +42,8 @@ NEVER = "claim train, request r: no model of device_info satisfies it"
 @pytest.fixture
 def served(quiet: Quiet) -> Quiet:
     """A node with room, the namespace and the DeviceClass; the fabric has 4 free A100."""
-    quiet[1].put(held_pods.node(),
-                 {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+    quiet[1].put(gated_pods.node(),
+                 {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")},
                  {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
                   "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}})
     return quiet
@@ -51,7 +51,7 @@ def served(quiet: Quiet) -> Quiet:
 
 def refused_by_the_scheduler() -> dict[str, t.Any]:
     """The pod without a gate, which kube-scheduler has tried in vain."""
-    raw = held_pods.pod("train")
+    raw = gated_pods.pod("train")
     del raw["spec"]["schedulingGates"]
     raw["status"]["conditions"] = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SAID}]
@@ -74,7 +74,7 @@ def both(quiet: Quiet) -> Iterator[WaitReason]:
 
 
 def test_selector_that_no_model_satisfies_is_the_reason(served: Quiet) -> None:
-    served[1].put(held_pods.claim("train", cel=MISSPELT), refused_by_the_scheduler())
+    served[1].put(gated_pods.claim("train", cel=MISSPELT), refused_by_the_scheduler())
     for found in both(served):
         assert found.refused == NEVER
         assert found.waits_for == ("a change of the claim or the fabric, which cannot serve it: "
@@ -87,10 +87,10 @@ def test_more_devices_than_there_are_is_the_reason(served: Quiet) -> None:
     """4 are free and 1 is attached to a machine of the fabric."""
     served[1].fabric.attached["d1"] = device("d1")
     served[1].look()
-    served[1].put(held_pods.claim("train", 6), refused_by_the_scheduler())
+    served[1].put(gated_pods.claim("train", 6), refused_by_the_scheduler())
     for found in both(served):
         assert found.refused == "6 x A100 40G on one node, but no fabric has more than 5 in total"
-    served[1].put(held_pods.claim("train", 5))
+    served[1].put(gated_pods.claim("train", 5))
     for found in both(served):
         assert found.refused == ""
 
@@ -99,7 +99,7 @@ def test_devices_that_could_not_be_counted_refuse_nobody(served: Quiet) -> None:
     state = served[0].state
     assert state.snapshot
     state.snapshot = replace(state.snapshot, problems={"A100 40G/1": "the CDI Manager does not answer"})
-    served[1].put(held_pods.claim("train", 6), refused_by_the_scheduler())
+    served[1].put(gated_pods.claim("train", 6), refused_by_the_scheduler())
     for found in both(served):
         assert found.refused == ""
 
@@ -107,7 +107,7 @@ def test_devices_that_could_not_be_counted_refuse_nobody(served: Quiet) -> None:
 def test_only_models_that_satisfy_the_selectors_are_named(served: Quiet) -> None:
     """The selector names no model by its whole name."""
     starts = f'device.attributes["{DRIVER}"].productName.startsWith("NVIDIA A")'
-    served[1].put(held_pods.claim("train", cel=starts), refused_by_the_scheduler())
+    served[1].put(gated_pods.claim("train", cel=starts), refused_by_the_scheduler())
     for found in both(served):
         assert "of A100 40G: pool a100-fabric1" in found.waits_for
         assert "H100" not in found.waits_for
@@ -115,8 +115,8 @@ def test_only_models_that_satisfy_the_selectors_are_named(served: Quiet) -> None
 
 def test_planner_that_refuses_a_pod_is_the_first_to_be_heard(served: Quiet) -> None:
     """A module has not seen the release, so it asks the planner."""
-    served[1].put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
-    served[1].put(held_pods.claim("train"), refused_by_the_scheduler())
+    served[1].put({**gated_pods.node(), "spec": {**gated_pods.node()["spec"], "unschedulable": True}})
+    served[1].put(gated_pods.claim("train"), refused_by_the_scheduler())
     (found,) = explain(served[0])
     assert found.waits_for.startswith("1 x A100 40G: 0/1 nodes: 1 were unschedulable; pool a100-fabric1 has")
     assert found.refused == ""
@@ -125,11 +125,11 @@ def test_planner_that_refuses_a_pod_is_the_first_to_be_heard(served: Quiet) -> N
 def test_planner_is_not_asked_where_it_does_not_see_all_pods(served: Quiet) -> None:
     """Only pods without a node are watched there, so that it would take used devices for those that return."""
     use_handover(served, "reschedule")
-    served[1].put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
-    served[1].put(held_pods.claim("train"), refused_by_the_scheduler())
+    served[1].put({**gated_pods.node(), "spec": {**gated_pods.node()["spec"], "unschedulable": True}})
+    served[1].put(gated_pods.claim("train"), refused_by_the_scheduler())
     (found,) = explain(served[0])
     assert found.waits_for.startswith("a node with 1 free device of A100 40G: pool a100-fabric1 has")
-    served[1].put(held_pods.claim("train", cel=MISSPELT))
+    served[1].put(gated_pods.claim("train", cel=MISSPELT))
     for found in both(served):
         assert found.refused == NEVER
 
@@ -145,8 +145,8 @@ def use_handover(quiet: Quiet, handover: str) -> None:
 def test_reason_of_the_release_is_kept_for_the_claim(served: Quiet) -> None:
     """It is on the claim as an Event, and the process that released the pod says it first."""
     engine, bench = served
-    bench.put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
-    held_pods.ask(bench)
+    bench.put({**gated_pods.node(), "spec": {**gated_pods.node()["spec"], "unschedulable": True}})
+    gated_pods.ask(bench)
     bench.reconcile(GatesKey())
     (why,) = [each["message"] for each in engine.reporter.history if each["reason"] == "GateReleased"]
     tell_by_the_scheduler(bench)
@@ -158,8 +158,8 @@ def test_reason_of_the_release_is_kept_for_the_claim(served: Quiet) -> None:
 def test_another_process_says_the_reason_of_the_release_too(served: Quiet) -> None:
     """After a restart, and on a replica that does not lead: the reason is a condition of the pod."""
     engine, bench = served
-    bench.put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
-    held_pods.ask(bench)
+    bench.put({**gated_pods.node(), "spec": {**gated_pods.node()["spec"], "unschedulable": True}})
+    gated_pods.ask(bench)
     bench.reconcile(GatesKey())
     (why,) = [each["message"] for each in engine.reporter.history if each["reason"] == "GateReleased"]
     released = bench.api.one(PODS, "train", "default")
@@ -182,8 +182,8 @@ def test_policy_of_an_older_version_keeps_no_release_back(served: Quiet, monkeyp
         raise Forbidden(403, "Forbidden", "of a pod's status the controllers only set nominatedNodeName")
 
     monkeypatch.setattr(PodWriter, "tell_not_served", refuse)
-    bench.put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
-    held_pods.ask(bench)
+    bench.put({**gated_pods.node(), "spec": {**gated_pods.node()["spec"], "unschedulable": True}})
+    gated_pods.ask(bench)
     bench.reconcile(GatesKey())
     told = {each["reason"]: each["message"] for each in engine.reporter.history}
     assert "GateReleased" in told
@@ -195,10 +195,10 @@ def test_release_is_an_event_on_pod_and_claim(held: Bench) -> None:
     """A claim that another pod has its devices by gets none."""
     events = Events()
     held.reporter._recorder = t.cast(Recorder, events)
-    shared = held_pods.allocated("shared", "gpu-0")
-    both = held_pods.pod("both")
+    shared = gated_pods.allocated("shared", "gpu-0")
+    both = gated_pods.pod("both")
     both["spec"]["resourceClaims"] = [{"name": name, "resourceClaimName": name} for name in ("train", "shared")]
-    held.put(held_pods.claim("train", cel=MISSPELT), held_pods.pod("train"), shared, both)
+    held.put(gated_pods.claim("train", cel=MISSPELT), gated_pods.pod("train"), shared, both)
     held.reconcile(GatesKey())
     told = {(kind, name) for kind, name, reason, _type in events.seen if reason == "GateReleased"}
     assert told == {("Pod", "train"), ("ResourceClaim", "train"), ("Pod", "both")}

@@ -30,7 +30,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
     engine as engine_module,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import fabric_looks
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import inventory_polls
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
     leader_election as leadership_module,
 )
@@ -79,7 +79,7 @@ def made(monkeypatch: pytest.MonkeyPatch, config: EngineConfig) -> Iterator[tupl
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(quiescence, "TICK", 0.001)
     monkeypatch.setattr(session, "TICK", 0.001)
-    monkeypatch.setattr(fabric_looks, "SHORTEST_LOOK", 0.01)
+    monkeypatch.setattr(inventory_polls, "SHORTEST_LOOK", 0.01)
     monkeypatch.setattr(engine_module, "GATHER_SECONDS", dict.fromkeys(keys.GATHER_SECONDS, 0.01))
     yield Run(bench.api.client, config, 10.0), bench
     if bench.fabric.gate:

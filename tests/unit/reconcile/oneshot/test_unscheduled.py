@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_pod_that_nobody_can_serve_says_why(testbed: Testbed) -> None:
 
 
 def test_pod_that_the_gate_let_go_says_why(testbed: Testbed) -> None:
-    testbed.api.put(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")})
+    testbed.api.put(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")})
     for node in ("node-0", "node-1"):
         testbed.api.client.merge_patch(NODES, node, {"spec": {"unschedulable": True}})
     testbed.pod("train", schedulingGates=[{"name": pods.GATE}])

@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import provisioning_requests
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, ProvisioningKey
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
 Json = dict[str, t.Any]
@@ -31,7 +31,7 @@ def serve_requests(bench: Bench) -> None:
 def claim_template(count: int = 1, name: str = "gpu") -> Json:
     """A ResourceClaimTemplate for A100s."""
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
-            "metadata": objects.meta(name, "default"), "spec": {"spec": held_pods.claim("any", count)["spec"]}}
+            "metadata": objects.meta(name, "default"), "spec": {"spec": gated_pods.claim("any", count)["spec"]}}
 
 
 def pod_template(name: str = "worker", **spec: t.Any) -> Json:
@@ -70,7 +70,7 @@ def go_on(bench: Bench, name: str = "train", rounds: int = 2) -> None:
 def attach(bench: Bench, name: str = "train") -> None:
     """Let the devices be attached and shown, and the request go on."""
     bench.run(1)
-    held_pods.announce(bench)
+    gated_pods.announce(bench)
     bench.run(1)
     go_on(bench, name)
 
@@ -103,7 +103,7 @@ def age(bench: Bench, seconds: float, condition: str = "Provisioned", name: str 
 
 def consumer(name: str = "pod-a", of: str = "train") -> Json:
     """A gated pod that uses the devices of a request, with its claim ``<name>``."""
-    raw = held_pods.pod(name)
+    raw = gated_pods.pod(name)
     raw["metadata"]["annotations"] = {provisioning_requests.CONSUMES: of}
     raw["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     raw["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name}]}

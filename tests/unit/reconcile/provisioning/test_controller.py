@@ -21,10 +21,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods, provisioning_requests
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_gated_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.provisioning import provisioning_support as support
 from ansible_collections.composable.infra.tests.unit.reconcile.provisioning.provisioning_support import KEY
@@ -141,14 +141,14 @@ def test_pods_get_what_was_booked_and_no_other_pod_does(served: Bench) -> None:
     served.look()
     support.ask(served)
     support.attach(served)
-    held_pods.ask(served, "other")
+    gated_pods.ask(served, "other")
     served.reconcile(GatesKey())
-    assert held_pods.reserved(served) == [("train-0-0", "node-0")]
+    assert gated_pods.reserved(served) == [("train-0-0", "node-0")]
     (device,) = served.state.resources.list()
-    served.put(held_pods.claim("pod-a"), support.consumer())
+    served.put(gated_pods.claim("pod-a"), support.consumer())
     served.reconcile(GatesKey())
-    assert held_pods.gate_names(served, "pod-a") == []
-    assert held_pods.kept_for(served, "pod-a") == device["status"]["device_id"]
+    assert gated_pods.gate_names(served, "pod-a") == []
+    assert gated_pods.kept_for(served, "pod-a") == device["status"]["device_id"]
     served.reconcile(KEY)
     assert support.booked(served) == []
     assert support.true(served) == {"Accepted", "Provisioned"}
@@ -159,12 +159,12 @@ def test_pod_that_is_early_waits_for_its_request(served: Bench) -> None:
     served.fabric.free_count = 1
     served.look()
     support.ask(served)
-    served.put(held_pods.claim("pod-a"), support.consumer())
+    served.put(gated_pods.claim("pod-a"), support.consumer())
     served.reconcile(GatesKey())
-    assert held_pods.gate_names(served, "pod-a") == [pods.GATE]
+    assert gated_pods.gate_names(served, "pod-a") == [pods.GATE]
     support.attach(served)
     served.reconcile(GatesKey())
-    assert held_pods.gate_names(served, "pod-a") == []
+    assert gated_pods.gate_names(served, "pod-a") == []
 
 
 def test_devices_go_back_when_nobody_comes(served: Bench) -> None:
@@ -173,17 +173,17 @@ def test_devices_go_back_when_nobody_comes(served: Bench) -> None:
     support.age(served, 601)
     served.reconcile(KEY)
     assert "BookingExpired" in support.true(served)
-    assert held_pods.reserved(served) == []
+    assert gated_pods.reserved(served) == []
     assert served.state.holds.kept_for(provisioning_requests.claim_uid(
         "default", provisioning_requests.pod_uid("uid-of-train", 0, 0), "gpu")) == []
 
 
 def test_deleted_request_gives_everything_back(served: Bench) -> None:
     support.ask(served, count=2)
-    assert len(held_pods.reserved(served)) == 2
+    assert len(gated_pods.reserved(served)) == 2
     served.drop(served.api.one(PROVISIONING_REQUESTS, "train", "default"))
     served.reconcile(KEY)
-    assert held_pods.reserved(served) == []
+    assert gated_pods.reserved(served) == []
 
 
 def test_sick_device_revokes_it(served: Bench) -> None:
@@ -196,13 +196,13 @@ def test_sick_device_revokes_it(served: Bench) -> None:
     served.reconcile(KEY)
     assert support.conditions(served)["CapacityRevoked"][1] == "DeviceLost"
     assert "has the taint gpu.nvidia.com/xid" in support.conditions(served)["CapacityRevoked"][2]
-    assert held_pods.reserved(served) == []
+    assert gated_pods.reserved(served) == []
 
 
 def test_cordoned_node_revokes_it(served: Bench) -> None:
     support.ask(served)
     support.attach(served)
-    raw = held_pods.node()
+    raw = gated_pods.node()
     served.put({**raw, "spec": {**raw["spec"], "unschedulable": True}})
     served.reconcile(KEY)
     assert "node-0" in support.conditions(served)["CapacityRevoked"][2]
@@ -240,7 +240,7 @@ def test_refused_attach_chooses_again_and_fails_in_the_end(served: Bench) -> Non
         support.go_on(served)
     assert support.conditions(served)["Failed"][1:] == (
         "DevicesDidNotCome", "the devices did not arrive on 8 nodes: node node-0: refused 7")
-    assert held_pods.reserved(served) == []
+    assert gated_pods.reserved(served) == []
 
 
 def test_another_process_goes_on_with_what_is_booked(served: Bench) -> None:
@@ -250,7 +250,7 @@ def test_another_process_goes_on_with_what_is_booked(served: Bench) -> None:
     served.build()
     support.serve_requests(served)
     support.go_on(served)
-    assert held_pods.reserved(served) == [("train-0-0", "node-0")]
+    assert gated_pods.reserved(served) == [("train-0-0", "node-0")]
     assert served.api.one(PROVISIONING_REQUESTS, "train", "default")["status"]["provisioningClassDetails"] == before[
         "status"]["provisioningClassDetails"]
     support.attach(served)
@@ -271,8 +271,8 @@ def test_pod_whose_claim_came_late_is_not_planned_as_another_one(served: Bench) 
     """Its claim may arrive after the pods of this pass got what was booked, and before the others are planned."""
     support.ask(served)
     support.attach(served)
-    served.put(held_pods.claim("pod-a"), support.consumer())
-    found = plan_held_pods(served.state, ParseCache(), None, served.gating.bookings)
+    served.put(gated_pods.claim("pod-a"), support.consumer())
+    found = plan_gated_pods(served.state, ParseCache(), None, served.gating.bookings)
     assert (found.placements, found.releases) == ((), ())
     assert [each.waits_for for each in found.wait_reasons] == ["the devices of its ProvisioningRequest"]
 
@@ -281,7 +281,7 @@ def test_one_place_is_given_to_one_pod(served: Bench) -> None:
     support.ask(served)
     support.attach(served)
     for name in ("pod-a", "pod-b"):
-        served.put(held_pods.claim(name), support.consumer(name))
+        served.put(gated_pods.claim(name), support.consumer(name))
     served.reconcile(GatesKey())
     assert sum("booked by ProvisioningRequest default/train" in each for each in served.told("NodeChosen")) == 1
     assert len(served.state.holds.kept_for("uid-pod-a")) == 1
@@ -291,9 +291,9 @@ def test_one_place_is_given_to_one_pod(served: Bench) -> None:
 def test_claim_of_another_shape_gets_no_booked_device(served: Bench) -> None:
     support.ask(served)
     support.attach(served)
-    served.put(held_pods.claim("pod-a", count=2), support.consumer())
+    served.put(gated_pods.claim("pod-a", count=2), support.consumer())
     served.reconcile(GatesKey())
-    assert ("train-0-0", "node-0") in held_pods.reserved(served)
+    assert ("train-0-0", "node-0") in gated_pods.reserved(served)
 
 
 def test_template_that_names_a_claim_is_refused(served: Bench) -> None:
@@ -335,10 +335,10 @@ def test_lost_plan_of_the_pool_is_planned_again(served: Bench) -> None:
     served.api.fail("create", SLICES, ApiError(500, "InternalError", "etcd is away"))
     served.api.fail("replace", SLICES, ApiError(500, "InternalError", "etcd is away"))
     support.ask(served)
-    assert held_pods.reserved(served) == []
+    assert gated_pods.reserved(served) == []
     served.api.heal()
     support.go_on(served, rounds=3)
-    assert held_pods.reserved(served) == [("train-0-0", "node-0")]
+    assert gated_pods.reserved(served) == [("train-0-0", "node-0")]
 
 
 def test_pod_that_may_not_run_at_its_devices_frees_one_place_only(served: Bench) -> None:
@@ -350,15 +350,15 @@ def test_pod_that_may_not_run_at_its_devices_frees_one_place_only(served: Bench)
     served.put(elsewhere)
     support.go_on(served)
     assert support.booked(served) == ["node-0", "node-0"], "its claim does not exist yet"
-    served.put(held_pods.claim("pod-a"))
+    served.put(gated_pods.claim("pod-a"))
     for _twice in range(2):
         support.go_on(served)
         assert support.booked(served) == ["node-0"]
     assert "node-0 has the devices of its ProvisioningRequest, but it " in served.told("NodeGivenUp")[0]
     assert support.true(served) == {"Accepted", "Provisioned"}
-    served.put(held_pods.claim("pod-b"), support.consumer("pod-b"))
+    served.put(gated_pods.claim("pod-b"), support.consumer("pod-b"))
     support.go_on(served)
-    assert ("pod-b", "node-0") in held_pods.reserved(served)
+    assert ("pod-b", "node-0") in gated_pods.reserved(served)
 
 
 def test_extended_resources_of_a_template_are_attached_and_handed_over(served: Bench) -> None:
@@ -379,6 +379,6 @@ def test_extended_resources_of_a_template_are_attached_and_handed_over(served: B
     pod["spec"] |= {"containers": containers, "resourceClaims": None}
     served.put({**pod, "status": {}})
     support.go_on(served)
-    assert held_pods.reserved(served) == [("pod-a", "node-0")]
-    assert held_pods.gate_names(served, "pod-a") == []
+    assert gated_pods.reserved(served) == [("pod-a", "node-0")]
+    assert gated_pods.gate_names(served, "pod-a") == []
     assert len(served.fabric.attached) == 2

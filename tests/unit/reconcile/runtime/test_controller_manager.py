@@ -36,7 +36,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey, PoolKey, Result
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import controller_manager as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
-    fabric_looks,
+    inventory_polls,
     read_ahead,
     workers,
 )
@@ -55,7 +55,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import C
 @pytest.fixture
 def live(config: EngineConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ControllerManager, Bench]]:
     """An engine that watches and is ready, and its bench; what is put there comes by the watches."""
-    monkeypatch.setattr(fabric_looks, "SHORTEST_LOOK", 0.01)
+    monkeypatch.setattr(inventory_polls, "SHORTEST_LOOK", 0.01)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(workers, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(read_ahead, "READY_SECONDS", 0.01)
@@ -310,16 +310,16 @@ def test_direct_claim_waits_for_the_scheduler_until_its_pod_is_bound(quiet: Live
     engine, bench = quiet
     ready = objects.claim("train", objects.pool_result(), devices=[objects.told(objects.pool_result(), objects.READY)])
     bench.put(ready, objects.pod())
-    engine.hops.begin("bind", "uid-train", engine.state.clock() - 2.0)
-    engine.hops.took("attach", [ClaimRef("default/train", "uid-train")], 90.0, 95.0)
-    engine.hops.over([ready], node="node-0")
+    engine.claim_steps.begin("bind", "uid-train", engine.state.clock() - 2.0)
+    engine.claim_steps.took("attach", [ClaimRef("default/train", "uid-train")], 90.0, 95.0)
+    engine.claim_steps.over([ready], node="node-0")
     bound = {**objects.pod(), "spec": {**objects.pod()["spec"], "nodeName": "node-0"}}
     for _twice in range(2):
         if watched == "all pods":
             engine.dispatch.watched("MODIFIED", PODS, bound, objects.pod())
         else:
             engine.dispatch.watched("DELETED", PODS, objects.pod(), objects.pod())
-    found = engine.hops.timelines.of("uid-train")
+    found = engine.claim_steps.timelines.of("uid-train")
     assert found
     assert [span.hop for span in found.spans] == ["attach", "bind"]
     assert found.spans[1].seconds >= 2.0

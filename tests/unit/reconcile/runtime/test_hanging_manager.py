@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.node im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.machine_reader import MachineReader
 from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Threads
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
 
@@ -29,9 +29,9 @@ HANGING = 4
 
 def ask_at(bench: Bench, number: int) -> None:
     """A held pod that only one node suits."""
-    pod = held_pods.pod(f"p{number}")
+    pod = gated_pods.pod(f"p{number}")
     pod["spec"]["nodeSelector"] = {"number": str(number)}
-    bench.put(held_pods.claim(f"p{number}"), pod)
+    bench.put(gated_pods.claim(f"p{number}"), pod)
 
 
 def test_other_nodes_and_gates_are_served_meanwhile(quiet: tuple[ControllerManager, Bench]) -> None:
@@ -40,10 +40,10 @@ def test_other_nodes_and_gates_are_served_meanwhile(quiet: tuple[ControllerManag
     bench.fabric.others = tuple(f"machine-{number}" for number in range(1, HANGING + 1))
     go = threading.Event()
     bench.fabric.hangs = {f"machine-{number}": go for number in range(HANGING)}
-    bench.put({"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+    bench.put({"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")},
               {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER), "spec": {}})
     for number in range(HANGING + 1):
-        node = held_pods.node(f"node-{number}", f"machine-{number}")
+        node = gated_pods.node(f"node-{number}", f"machine-{number}")
         node["metadata"]["labels"] = {"number": str(number)}
         bench.put(node)
         ask_at(bench, number)
@@ -54,11 +54,11 @@ def test_other_nodes_and_gates_are_served_meanwhile(quiet: tuple[ControllerManag
     try:
         bench.wait(lambda: bench.fabric.attaches, "an attach at the node whose machine answers")
         assert {machine for machine, _model in bench.fabric.attaches} == {f"machine-{HANGING}"}
-        stranger = held_pods.claim("nic")
+        stranger = gated_pods.claim("nic")
         stranger["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "rdma.example.com"
-        bench.put(stranger, held_pods.pod("nic"))
+        bench.put(stranger, gated_pods.pod("nic"))
         engine.queue.add(GatesKey())
-        bench.wait(lambda: not held_pods.gate_names(bench, "nic"), "the gate of a pod that is let go")
+        bench.wait(lambda: not gated_pods.gate_names(bench, "nic"), "the gate of a pod that is let go")
         bench.wait(lambda: len(engine.reader) == HANGING, "all readings that hang are under way")
     finally:
         go.set()

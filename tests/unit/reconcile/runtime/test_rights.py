@@ -79,5 +79,5 @@ def test_alone_it_asks_for_nothing_that_its_role_does_not_grant(role: str, hando
 def test_who_is_not_the_operator_does_not_judge_the_hands_of_a_node(role: str, config: EngineConfig) -> None:
     bench = Bench()
     engine = ControllerManager(bench.api.client, bench.fabric, config, roles=[role], events=False)
-    assert (engine.state.hands.missing("node-0"), engine.state.hands.give_evidence) == ("", False)
+    assert (engine.state.agents.missing("node-0"), engine.state.agents.give_evidence) == ("", False)
     engine.stop()

@@ -23,13 +23,13 @@ from ansible_collections.composable.infra.plugins.module_utils.node import evide
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import scheduling_snapshot
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, NodeKey, PoolKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import IdleMinimumsKey, NodeKey, PoolKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
 Quiet = tuple[ControllerManager, Bench]
@@ -76,7 +76,7 @@ def found(node: str, number: int) -> str:
 def cluster(bench: Bench, nodes: int) -> None:
     """Nodes with two devices each, one of them used."""
     for node in (f"node-{i}" for i in range(nodes)):
-        bench.put(held_pods.node(node, node.replace("node", "machine")), shown(node),
+        bench.put(gated_pods.node(node, node.replace("node", "machine")), shown(node),
                   objects.request(node, 2, node=node),
                   objects.claim(f"claim-{node}", objects.local_result("gpu-0", node), node=node),
                   *(objects.resource(f"gpu-{node}-{i}", device=f"d-{node}-{i}", serial=f"GPU-{node}-{i}", node=node,
@@ -100,7 +100,7 @@ def looks_for_event(quiet: Quiet, looks: Looks, event: str) -> int:
     def work() -> None:
         engine.dispatch.watched("MODIFIED", kind, raw, raw)
         concerned = engine.dispatch.concerned(Change("MODIFIED", kind, raw, raw))
-        keys = [NodeKey("node-1"), *(key for key in concerned if key != FloorsKey())]  # floors gather
+        keys = [NodeKey("node-1"), *(key for key in concerned if key != IdleMinimumsKey())]  # floors gather
         for key in dict.fromkeys(keys):
             engine.workers.reconcile(key)
 
@@ -114,11 +114,11 @@ def test_an_event_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: p
     looks = Looks(monkeypatch)
     quiet[0].state.settings = settings(**more)
     cluster(quiet[1], SMALL)
-    quiet[0].workers.reconcile(FloorsKey())
+    quiet[0].workers.reconcile(IdleMinimumsKey())
     looks_for_event(quiet, looks, event)  # what is read once is read now
     small = looks_for_event(quiet, looks, event)
     cluster(quiet[1], LARGE)
-    quiet[0].workers.reconcile(FloorsKey())
+    quiet[0].workers.reconcile(IdleMinimumsKey())
     looks_for_event(quiet, looks, event)
     assert looks_for_event(quiet, looks, event) == small > 0
 

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.auto
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_gated_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import pool_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
@@ -34,7 +34,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.s
     requested_placements,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
 Json = dict[str, t.Any]
@@ -59,9 +59,9 @@ def ask(held: Bench, *entries: ScaleUpEntry, model: str = A100, name: str = "req
 
 def unschedulable(name: str = "train") -> tuple[Json, Json]:
     """A pod that no gate holds, and its claim."""
-    raw = held_pods.pod(name)
+    raw = gated_pods.pod(name)
     raw["spec"]["schedulingGates"] = []
-    return held_pods.claim(name), raw
+    return gated_pods.claim(name), raw
 
 
 def size(held: Bench) -> int:
@@ -75,18 +75,18 @@ def test_device_is_attached_for_the_pod_and_stays_until_it_is_bound(held: Bench)
     held.run()
     assert size(held) == 1
     assert len(held.fabric.attached) == 1
-    held_pods.announce(held)
+    gated_pods.announce(held)
     ask(held, entry(), set_size=1, return_idle=time.time() + 1)
     held.run()
     assert size(held) == 1, "it stays though nobody uses it and idle devices may go"
-    assert not held_pods.nominated(held), "where the pod goes is the scheduler's"
+    assert not gated_pods.nominated(held), "where the pod goes is the scheduler's"
 
 
 def test_device_that_no_entry_keeps_stays_for_the_hold_time_and_leaves_when_it_may(held: Bench) -> None:
     held.put(*unschedulable())
     ask(held, entry())
     held.run()
-    held_pods.announce(held)
+    gated_pods.announce(held)
     ask(held, set_size=1)
     held.run()
     assert size(held) == 1
@@ -113,7 +113,7 @@ def test_entry_ends_by_itself(held: Bench, ends: str) -> None:
     elif ends == "pod is gone":
         held.drop(pod)
     else:
-        held.put(held_pods.allocated("train", "gpu-0"))
+        held.put(gated_pods.allocated("train", "gpu-0"))
     assert not list(live_entries(held.state, time.time()))
 
 
@@ -123,7 +123,7 @@ def test_what_a_wait_is_for_is_said(held: Bench) -> None:
     held.run()
     said = [reason.waits_for for reason in bench_reasons(held)]
     assert said == [f"1 x {A100} on node node-0, 1 attached but not yet in the node's ResourceSlice"]
-    held_pods.announce(held)
+    gated_pods.announce(held)
     held.run()
     assert bench_reasons(held)[0].waits_for.startswith("the scheduler to place its pod: 1 x ")
 
@@ -147,12 +147,12 @@ def test_held_pods_are_not_promised_the_same_device(held: Bench) -> None:
     held.fabric.free_count = 1
     held.put(*unschedulable())
     ask(held, entry())
-    held_pods.ask(held, "held")
+    gated_pods.ask(held, "held")
     held.look()
-    plan = plan_held_pods(held.state, ParseCache())
+    plan = plan_gated_pods(held.state, ParseCache())
     assert not plan.placements
     held.reconcile(GatesKey())
-    assert held_pods.reserved(held) == []
+    assert gated_pods.reserved(held) == []
 
 
 def test_pool_does_not_show_a_device_that_is_wanted_for_the_pod(held: Bench) -> None:

@@ -43,9 +43,9 @@ def test_each_note_of_a_claims_way_is_permitted(scaler: Bench) -> None:
         scaler.reconcile(NodeKey("node-0"))
         scaler.reconcile(NodeRecordsKey("node-0"))
     ref = ClaimRef.of(claim)
-    scaler.hops.took("handover", [ref], time.time() - 1.0)
-    scaler.hops.over([claim], node="node-0")
-    scaler.hops.timelines.running([ref])
+    scaler.claim_steps.took("handover", [ref], time.time() - 1.0)
+    scaler.claim_steps.over([claim], node="node-0")
+    scaler.claim_steps.timelines.running([ref])
     scaler.reconcile(NodeRecordsKey("node-0"))
     written = [call.body["metadata"]["annotations"] for call in scaler.api.writes(COMPOSABLE_RESOURCES)]
     assert {name for notes in written for name in notes} == permitted()

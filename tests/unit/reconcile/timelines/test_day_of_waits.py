@@ -108,12 +108,12 @@ def test_text_gives_the_table_back(rng: random.Random) -> None:
 
 def test_the_largest_table_fits_into_a_configmap(rng: random.Random) -> None:
     """A megabyte is the limit: every namespace that is named, in every hour, with waits of all kinds."""
-    hops = ("plan", "request", "attach", "slice", "gate", "bind", "start")
+    claim_steps = ("plan", "request", "attach", "slice", "gate", "bind", "start")
 
     def claim(space: int, hour: int) -> Timeline:
         ended = NOW + hour * HOUR
         return Timeline(f"{'n' * 20}-{space:02}/c", "u", "n", 0.0, tuple(
-            Span(hop, ended - rng.lognormvariate(0, 1.5), ended) for hop in hops))
+            Span(hop, ended - rng.lognormvariate(0, 1.5), ended) for hop in claim_steps))
 
     claims = [claim(space, hour) for space in range(MOST_NAMESPACES) for hour in range(HOURS + 1) for _each in range(6)]
     assert len(Stored(table(*claims), "writer", 1).text()) < 500_000

@@ -170,9 +170,9 @@ def test_records_of_a_node_have_the_timeline_on_the_device_of_the_claim(bench: B
     bench.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", state="Online"),
               objects.resource("gpu-b", device="d2", serial="GPU-d2", state="Online"), objects.local_slice("GPU-d2"),
               objects.claim("train", objects.local_result()))
-    bench.hops.took("attach", [CLAIM], 90.0, 95.0)
-    bench.hops.over([objects.claim("train")], node="node-0")
-    bench.hops.timelines.running([CLAIM])
+    bench.claim_steps.took("attach", [CLAIM], 90.0, 95.0)
+    bench.claim_steps.over([objects.claim("train")], node="node-0")
+    bench.claim_steps.timelines.running([CLAIM])
     bench.reconcile(NodeRecordsKey("node-0"))
     written = {name: of_resource(bench.state.resources.get(name) or {}) for name in ("gpu-a", "gpu-b")}
     assert written["gpu-a"] == ()
@@ -183,9 +183,9 @@ def test_records_of_a_node_have_the_timeline_on_the_device_of_the_claim(bench: B
 def test_timeline_that_is_not_due_when_the_records_are_written_has_a_turn_of_its_own(bench: Bench) -> None:
     """The queue keeps the earliest appointment of a node alone: the next one has to come from here."""
     bench.put(objects.claim("train", objects.local_result()))
-    bench.hops.took("attach", [CLAIM], 90.0, 95.0)
+    bench.claim_steps.took("attach", [CLAIM], 90.0, 95.0)
     began = time.time()
-    bench.hops.over([objects.claim("train")], node="node-0")
+    bench.claim_steps.over([objects.claim("train")], node="node-0")
     bench.later.clear()
     bench.reconcile(NodeRecordsKey("node-0"))
     ((key, when),) = bench.later
@@ -197,9 +197,9 @@ def test_a_second_claim_of_a_device_is_written_beside_the_first(bench: Bench) ->
     bench.put(objects.resource("gpu-b", device="d2", serial="GPU-d2", state="Online"), objects.local_slice("GPU-d2"))
     for name in ("first", "second", "second"):
         bench.state.claims.replace_all([objects.claim(name, objects.local_result())])
-        bench.hops.took("attach", [ClaimRef(f"default/{name}", f"uid-{name}")], 90.0, 95.0)
-        bench.hops.over([objects.claim(name)], node="node-0")
-        bench.hops.timelines.running([ClaimRef(f"default/{name}", f"uid-{name}")])
+        bench.claim_steps.took("attach", [ClaimRef(f"default/{name}", f"uid-{name}")], 90.0, 95.0)
+        bench.claim_steps.over([objects.claim(name)], node="node-0")
+        bench.claim_steps.timelines.running([ClaimRef(f"default/{name}", f"uid-{name}")])
         bench.reconcile(NodeRecordsKey("node-0"))
     kept = of_resource(bench.state.resources.get("gpu-b") or {})
     assert [each.claim for each in kept] == ["default/first", "default/second"]

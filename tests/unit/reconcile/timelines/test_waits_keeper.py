@@ -199,9 +199,9 @@ def test_engine_counts_a_claim_once_when_its_timeline_is_written(bench: Bench, c
     bench.use(engine)
     bench.put(objects.resource("gpu-b", device="d2", serial="GPU-d2", state="Online"), objects.local_slice("GPU-d2"),
               objects.claim("train", objects.local_result()))
-    engine.hops.took("attach", [CLAIM], time.time() - 7.0, time.time() - 2.0)
-    engine.hops.over([objects.claim("train")], node="node-0")
-    engine.hops.timelines.running([CLAIM])
+    engine.claim_steps.took("attach", [CLAIM], time.time() - 7.0, time.time() - 2.0)
+    engine.claim_steps.over([objects.claim("train")], node="node-0")
+    engine.claim_steps.timelines.running([CLAIM])
     assert waits_of(engine.waits.known()) == []
     for _turn in range(2):
         engine.workers.reconcile(NodeRecordsKey("node-0"))

@@ -11,7 +11,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
     ControllerManager,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.random_nodes import fill
 
@@ -25,13 +25,13 @@ def crowd(bench: Bench, rng: random.Random) -> None:
     """Nodes in any state, and pods that our gate holds or that wait for the scheduler."""
     fill(bench, rng)
     bench.fabric.others, bench.fabric.free_count = ("machine-1",), rng.randrange(4)
-    bench.put(held_pods.node(), held_pods.node("node-1", "machine-1"), CLASS,
-              {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")})
+    bench.put(gated_pods.node(), gated_pods.node("node-1", "machine-1"), CLASS,
+              {"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")})
     for number in range(rng.randrange(5)):
         name, group = f"pod-{number}", rng.choice(("", "", "g"))
-        bench.put(held_pods.claim(name, rng.randrange(1, 4)), held_pods.pod(name, group=group, size=2))
+        bench.put(gated_pods.claim(name, rng.randrange(1, 4)), gated_pods.pod(name, group=group, size=2))
     if rng.randrange(2):
-        bench.put(held_pods.claim("free"), objects.pod("free"))
+        bench.put(gated_pods.claim("free"), objects.pod("free"))
 
 
 def clear(bench: Bench) -> None:

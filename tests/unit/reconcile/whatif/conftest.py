@@ -17,7 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture, take
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
@@ -42,12 +42,12 @@ def at_work(bench: Bench, name: str = "train", node: str = "node-0") -> None:
     """A pod that runs on a node with one attached device."""
     uid = f"d-{name}"
     bench.fabric.attached[uid] = device(uid, machine=node.replace("node", "machine"))
-    pod = held_pods.pod(name)
+    pod = gated_pods.pod(name)
     pod["spec"] = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"} | {"nodeName": node}
     pod["status"] = {"phase": "Running"}
     shown = objects.local_slice(f"GPU-{uid}", node=node)
     shown["spec"]["devices"][0]["attributes"]["productName"] = {"string": f"NVIDIA {A100}"}
-    claim = {**objects.claim(name, objects.local_result(pool=node), node=node), "spec": held_pods.claim(name)["spec"]}
+    claim = {**objects.claim(name, objects.local_result(pool=node), node=node), "spec": gated_pods.claim(name)["spec"]}
     bench.put(objects.resource(f"gpu-{name}", device=uid, serial=f"GPU-{uid}", asked=300.0, state="Online", node=node,
                                request=f"request-{node}"),
               objects.request(f"request-{node}", node=node), shown, claim, pod)
@@ -57,7 +57,7 @@ def at_work(bench: Bench, name: str = "train", node: str = "node-0") -> None:
 def two(held: Bench) -> Bench:
     """A second node, and a pod at work on the first."""
     held.fabric.others, held.fabric.free_count = ("machine-1",), 0
-    held.put(held_pods.node("node-1", "machine-1"))
+    held.put(gated_pods.node("node-1", "machine-1"))
     at_work(held)
     return held
 

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.captured_engine import engine_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
 from ansible_collections.composable.infra.tests.unit.reconcile.random_nodes import NODES
@@ -117,7 +117,7 @@ def test_node_agents_are_captured(held: Bench, captured: TakeCapture, leases: li
     """A node whose agent is dead gets no device, as in the live cluster."""
     for each in leases:
         held.api.put(LEASES, each)
-    held_pods.ask(held)
+    gated_pods.ask(held)
     found = answer(captured(held, EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER})))
     claim = found.claims["default/train"]
     assert claim.node == node
@@ -126,7 +126,7 @@ def test_node_agents_are_captured(held: Bench, captured: TakeCapture, leases: li
 
 def test_a_capture_has_nobody_to_ask(held: Bench, captured: TakeCapture) -> None:
     """Planning reads no API server: the client would raise."""
-    held_pods.ask(held)
+    gated_pods.ask(held)
     capture = captured(held)
     calls = len(held.api.calls), held.fabric.reads
     engine = engine_of(capture)

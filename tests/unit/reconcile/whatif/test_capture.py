@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
     of_document,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, rows
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -47,7 +47,7 @@ def marked(raw: Json) -> Json:
 
 
 def secret_pod(bound: bool) -> Json:
-    raw = held_pods.pod("train")
+    raw = gated_pods.pod("train")
     container = {"name": "c", "image": f"{CANARY}-image", "command": [f"{CANARY}-command"],
                  "args": [f"{CANARY}-args"], "env": [{"name": "TOKEN", "value": f"{CANARY}-env"}],
                  "envFrom": [{"secretRef": {"name": f"{CANARY}-envfrom"}}],
@@ -66,18 +66,18 @@ def secret_pod(bound: bool) -> Json:
 def secret_objects(*, bound: bool) -> Iterator[Json]:
     """One of each kind that is captured."""
     config = [{"requests": ["r"], "opaque": {"driver": DRIVER, "parameters": {"key": f"{CANARY}-parameters"}}}]
-    claim = held_pods.claim("train")
+    claim = gated_pods.claim("train")
     claim["spec"]["devices"]["config"] = config
     told = {**objects.told(objects.pool_result(), objects.READY), "data": {"k": f"{CANARY}-data"},
             "networkData": {"ips": [f"{CANARY}-ip"]}}
     claim["status"] = {"allocation": {"devices": {"results": [objects.pool_result()], "config": config}},
                        "devices": [told]}
     claim["metadata"]["labels"] = {"l": f"{CANARY}-label"}
-    node = marked(held_pods.node())
+    node = marked(gated_pods.node())
     node["status"] |= {"addresses": [{"address": f"{CANARY}-address"}], "images": [{"names": [f"{CANARY}-img"]}],
                        "nodeInfo": {"systemUUID": f"{CANARY}-uuid"}}
     yield from (node, marked(claim), secret_pod(bound))
-    yield marked({"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")})
+    yield marked({"apiVersion": "v1", "kind": "Namespace", "metadata": gated_pods.opted_in("default")})
     yield marked({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
                   "spec": {"config": config}})
     yield marked(objects.request())
@@ -136,7 +136,7 @@ EMPTY = Capture(7.0, {"device_info": rows()}, "fm", 180.0, "ssh", {}, {}, FABRIC
 
 def test_round_trip() -> None:
     capture = Capture(7.0, {"device_info": rows()}, "fm", 180.0, "agent", {"node-0": True},
-                      {"pods": (held_pods.pod("train"),)}, FABRIC)
+                      {"pods": (gated_pods.pod("train"),)}, FABRIC)
     assert of_document(json.loads(json.dumps(as_document(capture))), "x") == capture
 
 

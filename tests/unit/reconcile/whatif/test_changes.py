@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.evictions import Gate
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.options import BadChange
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, H100, rows
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import Ask, TakeCapture
@@ -40,7 +40,7 @@ def states(found: Answer) -> dict[str, tuple[str, str]]:
 
 def test_more_devices_serve_who_waits(held: Bench, ask: Ask) -> None:
     held.fabric.free_count = 0
-    held_pods.ask(held, count=2)
+    gated_pods.ask(held, count=2)
     assert states(ask()) == {TRAIN: (RELEASED, "")}
     assert "1 had only 0 x A100 40G in total on fabric 1" in ask().claims[TRAIN].says
     short = ask({"change": "add_devices", "model": A100, "fabric": 1, "count": 1})
@@ -55,7 +55,7 @@ def test_more_devices_serve_who_waits(held: Bench, ask: Ask) -> None:
 
 
 def test_fewer_devices(held: Bench, ask: Ask) -> None:
-    held_pods.ask(held, count=3)
+    gated_pods.ask(held, count=3)
     assert ask().attaches == {("node-0", A100): 3}
     found = ask({"change": "lose_devices", "model": A100, "count": 2})
     assert (found.free[A100, 1], found.attaches, states(found)) == (2, {}, {TRAIN: (RELEASED, "")})
@@ -137,7 +137,7 @@ def device_class(name: str, *drivers: str) -> Json:
 @pytest.mark.parametrize("label", ["", OTHER])
 def test_more_pods_are_for_each_driver_of_the_model(held: Bench, captured: TakeCapture, label: str) -> None:
     held.fabric.free_count = 5
-    node = held_pods.node("node-0", "machine-0")
+    node = gated_pods.node("node-0", "machine-0")
     node["metadata"]["labels"] = {**node["metadata"].get("labels", {}), "composable.infra/dra-driver": label}
     held.put(node, device_class(DRIVER, DRIVER), device_class("all", DRIVER, OTHER))
     config = two_drivers(DRIVER, "all")
@@ -153,7 +153,7 @@ def test_more_pods_ask_for_cpu_and_memory(held: Bench, ask: Ask) -> None:
 
 
 def test_more_pods_like_one_that_there_is(held: Bench, ask: Ask) -> None:
-    held_pods.ask(held, count=2)
+    gated_pods.ask(held, count=2)
     found = ask({"change": "add_pods", "like": TRAIN, "count": 2})
     assert states(found)[TRAIN] == (PLACED, "node-0")
     assert states(found)["default/what-if-1-gpu"] == (PLACED, "node-0")
@@ -200,7 +200,7 @@ def test_another_hold_time(two: Bench, ask: Ask) -> None:
 
 def test_another_unserved(held: Bench, ask: Ask) -> None:
     for name in ("first", "second"):
-        held_pods.ask(held, name, 3)
+        gated_pods.ask(held, name, 3)
     found = ask({"change": "settings", "settings": {"unserved": "wait"}})
     assert sorted(each.state for each in ask().claims.values()) == [PLACED, RELEASED]
     assert sorted(each.state for each in found.claims.values()) == [PLACED, WAITING]
@@ -208,7 +208,7 @@ def test_another_unserved(held: Bench, ask: Ask) -> None:
 
 def test_another_handover(held: Bench, ask: Ask) -> None:
     """Pods that wait count as made after the change: held no more, and held again."""
-    held_pods.ask(held)
+    gated_pods.ask(held)
     away: Json = {"change": "settings", "settings": {"handover": "reschedule"}}
     back: Json = {"change": "settings", "settings": {"handover": "gated"}}
     found = ask(away)
@@ -272,8 +272,8 @@ def test_an_allocated_claim_stays_with_its_handover(held: Bench, captured: TakeC
      "changes[0].settings: {'handover': 'direct'} is not usable: A100 40G would have the handover direct"),
 ])
 def test_bad_changes(held: Bench, captured: TakeCapture, change: Json, said: str) -> None:
-    held_pods.ask(held)
-    held.put(held_pods.pod("alone"))
+    gated_pods.ask(held)
+    held.put(gated_pods.pod("alone"))
     with pytest.raises(BadChange) as raised:
         changed(captured(held), [change])
     assert str(raised.value).startswith(said)
@@ -285,7 +285,7 @@ def test_the_number_of_a_bad_change_is_said(held: Bench, captured: TakeCapture) 
 
 
 def test_a_long_list_of_what_is_allowed_is_cut(held: Bench, captured: TakeCapture) -> None:
-    held.put(*(held_pods.node(f"node-{number:02}", None) for number in range(30)))
+    held.put(*(gated_pods.node(f"node-{number:02}", None) for number in range(30)))
     with pytest.raises(BadChange, match=r"must be one of node-0, node-00, node-01, .* and 11 more$"):
         changed(captured(held), [{"change": "drain_node", "node": "nowhere"}])
 

@@ -21,8 +21,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import LEFT_OUT
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.past_arrivals import Came, PastArrivals
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.redaction import LEFT_OUT
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.load import drawn, read_load
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.simulation import (
     compared,
@@ -30,7 +30,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 )
 from ansible_collections.composable.infra.tests.bench.whatif import seconds
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, row
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import TakeCapture, at_work
@@ -54,9 +54,9 @@ def questions() -> list[Json]:
 def described(held: Bench) -> Bench:
     """Two nodes, two free devices; one pod works on node-0, one waits for three devices."""
     held.fabric.others, held.fabric.free_count = ("machine-1",), 2
-    held.put(held_pods.node("node-1", "machine-1"))
+    held.put(gated_pods.node("node-1", "machine-1"))
     at_work(held)
-    held_pods.ask(held, "large", 3)
+    gated_pods.ask(held, "large", 3)
     return held
 
 

@@ -34,7 +34,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
     read_past,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
-from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
 Json = dict[str, t.Any]
@@ -87,11 +87,11 @@ def test_a_claim_of_a_timeline_has_its_moment_and_its_devices(api: FakeApi) -> N
 
 def test_a_claim_that_is_there_counts_once(api: FakeApi) -> None:
     """In a timeline its devices are known; of one that waits only that it came."""
-    claim = held_pods.claim("train")
+    claim = gated_pods.claim("train")
     claim["metadata"] |= {"uid": "uid-default/train", "creationTimestamp": format_time(BORN + 5.0)}
-    waits = held_pods.claim("waits")
+    waits = gated_pods.claim("waits")
     waits["metadata"]["creationTimestamp"] = format_time(BORN + 90.0)
-    strange = held_pods.claim("nic")
+    strange = gated_pods.claim("nic")
     strange["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nic.example.com"
     found = past(api, device("gpu-a", served("default/train", created=5.0)), claim, waits, strange)
     assert found.came == (Came(BORN + 5.0, "default", A100, 1), Came(BORN + 90.0, "default"))
@@ -119,7 +119,7 @@ def test_a_device_that_is_idle_tells_when_its_last_claim_ended(api: FakeApi) -> 
 def test_a_claim_that_is_there_has_not_ended(api: FakeApi) -> None:
     raw = device("gpu-a", served("default/train"))
     raw["metadata"]["annotations"][settings().label(cohdi.LAST_USED)] = format_time(BORN + 170.0)
-    claim = held_pods.claim("train")
+    claim = gated_pods.claim("train")
     claim["metadata"]["uid"] = "uid-default/train"
     assert [each.lifetime for each in past(api, raw, claim).came] == [0.0]
 

@@ -9,7 +9,7 @@ from ....planning.node.demand import limits
 from ....planning.node.snapshot import ComposableResource, NodeSnapshot
 from ....planning.node.supply import stays, supply
 from ....planning.settings import DeviceModel
-from ...prewarm.floors import floor_shares
+from ...prewarm.minimums import idle_minimums
 from ...state.cluster_state import ClusterState
 from ...state.node_snapshot import node_snapshot
 from .plan import IdleDevices
@@ -21,7 +21,7 @@ def idle_devices(state: ClusterState) -> list[IdleDevices]:
     Devices that are kept idle for claims to come are available if a pod waits in vain. ``state`` is
     a copy of the caller's.
     """
-    state.floor_shares.replace(floor_shares(state, state.now()))
+    state.idle_minimums.replace(idle_minimums(state, state.now()))
     names = sorted(state.nodes.names())
     state.note_uses(names)
     snapshots = [node_snapshot(state, name) for name in names]
@@ -52,7 +52,7 @@ def _is_fixed(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
 
 def _fixed_why(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
     if stays(resource, snapshot):
-        return snapshot.no_hands
+        return snapshot.no_agent
     if resource.in_use:
         return "the end of its last use is not recorded yet"
     return "another request owns it, or an operation is in flight"
@@ -61,7 +61,7 @@ def _fixed_why(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
 def _kept(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel, bound: int) -> tuple[int, str]:
     """Return how many idle devices stay, and why."""
     low = limits(snapshot, model, state.settings)[0] - bound
-    floor = snapshot.prewarm.get(model.cdi_model_name, 0)
-    if low > floor:
+    minimum = snapshot.prewarm.get(model.cdi_model_name, 0)
+    if low > minimum:
         return low, f"label {state.settings.label(f'{model.k8s_device_name}-size-min')}"
-    return floor, "prewarm" if floor else ""
+    return minimum, "prewarm" if minimum else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RoomRequest:
     """A request for ``count`` devices of a model on one node that has all ``labels``.
 
     ``claim`` is the namespace/name of the waiting claim, or empty for a claim that may come.
@@ -78,7 +78,7 @@ class Plan:
     fits after the moves. ``id`` is equal only for the same target and the same devices.
     """
 
-    ask: Ask
+    ask: RoomRequest
     fits: bool
     why: str
     target: str = ""

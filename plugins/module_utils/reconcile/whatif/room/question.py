@@ -32,7 +32,7 @@ from ..options import Options
 from ..pod_changes import read_add_pods
 from ..settings_changes import OtherSettings
 from .idle import idle_devices
-from .plan import Ask, IdleDevices, Move, Plan, brought, leaving
+from .plan import IdleDevices, Move, Plan, RoomRequest, brought, leaving
 
 Json = dict[str, t.Any]
 NAMESPACE: t.Final = "default"
@@ -40,10 +40,10 @@ MOST_TARGETS: t.Final = 8
 """Number of nodes to try on a fabric, those that need the fewest devices first."""
 
 
-def room(capture: Capture, ask_of: Callable[[ClusterState], Ask]) -> Plan:
+def room(capture: Capture, ask_of: Callable[[ClusterState], RoomRequest]) -> Plan:
     """Return the plan with the fewest moves after which the planners place the ask.
 
-    ``ask_of`` reads the ask from the state. Raise BadAsk and BadSetting.
+    ``ask_of`` reads the ask from the state. Raise BadRoomRequest and BadSetting.
     """
     state = engine_of(capture).state
     ask = ask_of(state)
@@ -66,7 +66,7 @@ def _moved(plan: Plan) -> tuple[int, str]:
     return sum(len(move.devices) for move in plan.moves), plan.target
 
 
-def _nowhere(ask: Ask, reasons: Iterable[str]) -> str:
+def _nowhere(ask: RoomRequest, reasons: Iterable[str]) -> str:
     return f"no move makes room for {ask}: {'; '.join(dict.fromkeys(reasons))}"
 
 
@@ -79,7 +79,7 @@ class _Search:
 
     capture: Capture
     claim: str
-    ask: Ask
+    ask: RoomRequest
     model: DeviceModel
     now: float
     idle: list[IdleDevices]
@@ -173,7 +173,7 @@ def _held(capture: Capture, namespace: str) -> Capture:
     return OtherSettings(held).made(kept)
 
 
-def _asked(capture: Capture, ask: Ask) -> tuple[Capture, str]:
+def _asked(capture: Capture, ask: RoomRequest) -> tuple[Capture, str]:
     """Return the capture with a pod for the ask, and the name of its claim."""
     if ask.claim:
         return capture, ask.claim

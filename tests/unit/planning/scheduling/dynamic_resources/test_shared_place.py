@@ -12,13 +12,16 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.nearness import distance, where
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import (
     GatedPod,
     IdleDevice,
     NodeFacts,
     SchedulingPlan,
     Stock,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.topology_distance import (
+    distance,
+    where,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster import (

@@ -10,10 +10,10 @@ import random
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.plan import (
-    Ask,
     IdleDevices,
     Move,
     Plan,
+    RoomRequest,
     brought,
     leaving,
 )
@@ -32,7 +32,7 @@ def moves(count: int, *of: IdleDevices, target: str = "n0") -> dict[str, tuple[s
 
 
 def plan(*names: str, target: str = "n0", since: float = 1.0) -> Plan:
-    return Plan(Ask(A100, 2), True, "", target, (Move("n1", A100, "request", names, since, NOW, ""),))
+    return Plan(RoomRequest(A100, 2), True, "", target, (Move("n1", A100, "request", names, since, NOW, ""),))
 
 
 def test_nothing_is_brought_where_nothing_lacks() -> None:
@@ -68,13 +68,13 @@ def test_of_another_s_request_nothing_leaves() -> None:
 def test_id_names_target_and_devices_and_nothing_else() -> None:
     assert plan("a", "b").id == plan("b", "a", since=2.0).id, "the moment is not in it"
     assert len({plan("a").id, plan("b").id, plan("a", target="n9").id}) == 3
-    assert Plan(Ask(A100, 2), True, "", "n0").id == ""
+    assert Plan(RoomRequest(A100, 2), True, "", "n0").id == ""
 
 
 def test_a_plan_in_a_sentence() -> None:
     assert plan("a", "b").sentence == f"move 2 x {A100} from node n1, then 2 x {A100} on one node fits on node n0"
-    assert Plan(Ask(A100, 2), False, "no node is there").sentence == "no node is there"
-    labelled = Ask(A100, 1, {"zone": "a", "team": "vision"}, "default/large")
+    assert Plan(RoomRequest(A100, 2), False, "no node is there").sentence == "no node is there"
+    labelled = RoomRequest(A100, 1, {"zone": "a", "team": "vision"}, "default/large")
     assert str(labelled) == f"1 x {A100} on one node with team=vision, zone=a for claim default/large"
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from ...kube.objects import cohdi, slices
-from ...planning.prewarm import Floor
+from ...planning.prewarm import IdleMinimum
 from ..pool.controller import pool_keys
 from ..runtime.metrics import CONTROLLERS
 from ..state.cluster_state import ClusterState
@@ -20,7 +20,7 @@ from .engine import Engine
 Values: t.TypeAlias = "float | t.Mapping[str, float]"
 
 
-def observed(engine: Engine) -> dict[str, Values]:
+def gauges(engine: Engine) -> dict[str, Values]:
     """Return a number for each metric without labels, else numbers by label value. Send no
     requests.
 
@@ -34,13 +34,13 @@ def observed(engine: Engine) -> dict[str, Values]:
         "leader": dict.fromkeys(engine.roles, float(leads)),
         "queue_depth": _counted(CONTROLLERS["controller"], (key.controller for key in engine.queue.ready())),
         "fabric_up": float(state.snapshot is not None and not state.fabric_problem) if engine.looks else math.nan,
-        "fabric_poll_age_seconds": engine.fabric_looks.age() if engine.looks else math.nan,
+        "fabric_poll_age_seconds": engine.inventory_polls.age() if engine.looks else math.nan,
         "fabric_free_devices": _free(state), "pool_devices": _pool_devices(state),
         "pools_refused": len(state.refused_models),
         **_devices(state),
-        "prewarm_devices": _of_floors(state, lambda floor: floor.idle_at(now)),
-        "prewarm_device_hours_per_week": _of_floors(state, Floor.device_hours),
-        "trace_spans_dropped_total": engine.hops.tracer.dropped,
+        "prewarm_devices": _of_minimums(state, lambda minimum: minimum.idle_at(now)),
+        "prewarm_device_hours_per_week": _of_minimums(state, IdleMinimum.device_hours),
+        "trace_spans_dropped_total": engine.claim_steps.tracer.dropped,
         "watch_restarts_total": {each.resource.plural: each.restarts for each in engine.watches.reflectors},
     }
 
@@ -61,11 +61,11 @@ def _free(state: ClusterState) -> dict[str, float]:
     return found
 
 
-def _of_floors(state: ClusterState, number: Callable[[Floor], float]) -> dict[str, float]:
+def _of_minimums(state: ClusterState, number: Callable[[IdleMinimum], float]) -> dict[str, float]:
     """Return the sum of ``number`` over the minimums of idle devices, by model."""
     found = dict.fromkeys(_models(state), 0.0)
-    for floor in state.settings.floors:
-        found[floor.model] += number(floor)
+    for minimum in state.settings.idle_minimums:
+        found[minimum.model] += number(minimum)
     return found
 
 

@@ -30,7 +30,7 @@ _VERSION: t.Final = 1
 _KNOWN_PLACES: t.Final = ("pcieRoot", "numaNode", BAR_ROOM)
 
 
-class NodeHands:
+class NodeAgents:
     """State of node operations. Thread-safe. ``kind`` is one of NODE_HANDS or ``elsewhere``.
     ``clock`` returns seconds."""
 

@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import NodeAgents
 
 
 def lease(renewed: str, holder: str = "node-0", duration: int = 90) -> dict[str, t.Any]:
@@ -23,15 +23,15 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def agents(clock: list[float]) -> NodeHands:
-    return NodeHands("agent", lambda: clock[0])
+def agents(clock: list[float]) -> NodeAgents:
+    return NodeAgents("agent", lambda: clock[0])
 
 
-def test_a_node_without_an_agent_has_none(agents: NodeHands) -> None:
+def test_a_node_without_an_agent_has_none(agents: NodeAgents) -> None:
     assert agents.missing("node-0").startswith("node node-0 has no node agent. Install it")
 
 
-def test_an_agent_lives_while_its_lease_changes(agents: NodeHands, clock: list[float]) -> None:
+def test_an_agent_lives_while_its_lease_changes(agents: NodeAgents, clock: list[float]) -> None:
     assert agents.lease_changed("node-0", lease("1"))
     clock[0] += 60
     assert not agents.lease_changed("node-0", lease("2"))
@@ -41,7 +41,7 @@ def test_an_agent_lives_while_its_lease_changes(agents: NodeHands, clock: list[f
     assert "no longer renews its Lease" in agents.missing("node-0")
 
 
-def test_a_lease_that_is_told_again_unchanged_keeps_nobody_alive(agents: NodeHands, clock: list[float]) -> None:
+def test_a_lease_that_is_told_again_unchanged_keeps_nobody_alive(agents: NodeAgents, clock: list[float]) -> None:
     agents.lease_changed("node-0", lease("1"))
     clock[0] += 60
     agents.lease_changed("node-0", lease("1"))
@@ -49,7 +49,7 @@ def test_a_lease_that_is_told_again_unchanged_keeps_nobody_alive(agents: NodeHan
     assert agents.missing("node-0")
 
 
-def test_an_agent_that_comes_back_is_news(agents: NodeHands, clock: list[float]) -> None:
+def test_an_agent_that_comes_back_is_news(agents: NodeAgents, clock: list[float]) -> None:
     agents.lease_changed("node-0", lease("1"))
     clock[0] += 91
     assert agents.lease_changed("node-0", lease("2"))
@@ -57,7 +57,7 @@ def test_an_agent_that_comes_back_is_news(agents: NodeHands, clock: list[float])
 
 
 @pytest.mark.parametrize("how", ["deleted", "given up"])
-def test_an_agent_that_leaves_is_gone_at_once(agents: NodeHands, how: str) -> None:
+def test_an_agent_that_leaves_is_gone_at_once(agents: NodeAgents, how: str) -> None:
     agents.lease_changed("node-0", lease("1"))
     if how == "deleted":
         agents.lease_gone("node-0")
@@ -66,12 +66,12 @@ def test_an_agent_that_leaves_is_gone_at_once(agents: NodeHands, how: str) -> No
     assert agents.missing("node-0")
 
 
-def test_one_nodes_agent_is_no_others(agents: NodeHands) -> None:
+def test_one_nodes_agent_is_no_others(agents: NodeAgents) -> None:
     agents.lease_changed("node-0", lease("1"))
     assert agents.missing("node-1")
 
 
 def test_playbooks_are_always_there_and_nobody_never_is() -> None:
-    assert NodeHands("ssh").missing("node-0") == ""
-    assert NodeHands("none").missing("node-0").startswith("node_hands is none")
-    assert [NodeHands(kind).give_evidence for kind in ("agent", "ssh", "none")] == [True, True, False]
+    assert NodeAgents("ssh").missing("node-0") == ""
+    assert NodeAgents("none").missing("node-0").startswith("node_hands is none")
+    assert [NodeAgents(kind).give_evidence for kind in ("agent", "ssh", "none")] == [True, True, False]

@@ -14,10 +14,10 @@ from ....planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES
 from ....planning.scheduling.filters.dynamic_resources.requests import RequestReader, Unsupported
 from ...config import BadConfig
 from ...state.cluster_state import ClusterState, Json
-from .plan import Ask, Plan
+from .plan import Plan, RoomRequest
 
 
-class BadAsk(BadConfig):
+class BadRoomRequest(BadConfig):
     """No plan can be proposed for the ask. The message names the field, its value and the allowed
     values."""
 
@@ -26,18 +26,19 @@ class BadAsk(BadConfig):
 
 
 def check_id(plan: Plan, given: str) -> None:
-    """Refuse any plan but the given one. Raise BadAsk.
+    """Refuse any plan but the given one. Raise BadRoomRequest.
 
     A plan without moves counts as carried out, but not if it would not help.
     """
     if not plan.fits:
-        raise BadAsk("proposal", given, f"the proposal no longer helps: {plan.why}")
+        raise BadRoomRequest("proposal", given, f"the proposal no longer helps: {plan.why}")
     if plan.moves and given != plan.id:
-        raise BadAsk("proposal", given, f"devices have moved since, or the proposal is for another request. It is now "
-                     f"{plan.id} ({plan.sentence}). Check it in check mode, then set its id")
+        raise BadRoomRequest("proposal", given,
+                             "devices have moved since, or the proposal is for another request. It is now "
+                             f"{plan.id} ({plan.sentence}). Check it in check mode, then set its id")
 
 
-def asked(given: Mapping[str, t.Any]) -> Callable[[ClusterState], Ask]:
+def asked(given: Mapping[str, t.Any]) -> Callable[[ClusterState], RoomRequest]:
     """Return a function that reads the ask from a module's options.
 
     The options are ``claim``, or ``model``, ``count`` and ``node_labels``.
@@ -46,33 +47,33 @@ def asked(given: Mapping[str, t.Any]) -> Callable[[ClusterState], Ask]:
                           else ask_of_model(state, given["model"], given["count"], given["node_labels"]))
 
 
-def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[str, str] | None) -> Ask:
-    """Return the ask of a claim that may come. Raise BadAsk."""
+def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[str, str] | None) -> RoomRequest:
+    """Return the ask of a claim that may come. Raise BadRoomRequest."""
     known = [each.cdi_model_name for each in state.settings.models]
     if model not in known:
-        raise BadAsk("model", model, f"no such model. Known models are {', '.join(known)}")
+        raise BadRoomRequest("model", model, f"no such model. Known models are {', '.join(known)}")
     if not 1 <= count <= MAX_DEVICES_PER_CLAIM:
-        raise BadAsk("count", count, f"must be from 1 to {MAX_DEVICES_PER_CLAIM}, the limit of a claim")
+        raise BadRoomRequest("count", count, f"must be from 1 to {MAX_DEVICES_PER_CLAIM}, the limit of a claim")
     for name, value in (labels or {}).items():
         if not isinstance(value, str):
-            raise BadAsk(f"node_labels.{name}", value, "must be a text. Quote it")
-    return Ask(model, count, dict(labels or {}))
+            raise BadRoomRequest(f"node_labels.{name}", value, "must be a text. Quote it")
+    return RoomRequest(model, count, dict(labels or {}))
 
 
-def ask_of_claim(state: ClusterState, claim: str) -> Ask:
+def ask_of_claim(state: ClusterState, claim: str) -> RoomRequest:
     """Return the ask of a waiting claim (namespace/name), with the node selector of its pod. Raise
-    BadAsk."""
+    BadRoomRequest."""
     namespace, _unused, name = claim.partition("/")
     raw = state.claims.get(name, namespace)
     if raw is None:
-        raise BadAsk("claim", claim, "there is no such claim. Name it as namespace/name")
+        raise BadRoomRequest("claim", claim, "there is no such claim. Name it as namespace/name")
     if claims.results(raw):
-        raise BadAsk("claim", claim, "the claim already has its devices")
+        raise BadRoomRequest("claim", claim, "the claim already has its devices")
     pod = pod_of(state, raw)
     if pod is None:
-        raise BadAsk("claim", claim, "no waiting pod uses the claim")
+        raise BadRoomRequest("claim", claim, "no waiting pod uses the claim")
     model, count = _asked(state, claim, raw)
-    return Ask(model, count, dict((pod.get("spec") or {}).get("nodeSelector") or {}), claim)
+    return RoomRequest(model, count, dict((pod.get("spec") or {}).get("nodeSelector") or {}), claim)
 
 
 def pod_of(state: ClusterState, claim: Json) -> Json | None:
@@ -92,9 +93,10 @@ def _asked(state: ClusterState, name: str, claim: Json) -> tuple[str, int]:
     try:
         ways = [reader.alternatives(each)[0] for each in claim["spec"]["devices"]["requests"]]
     except (KeyError, TypeError, Unsupported) as error:
-        raise BadAsk("claim", name, f"its requests are not supported: {error}") from None
+        raise BadRoomRequest("claim", name, f"its requests are not supported: {error}") from None
     models = {way.models[0] for way in ways}
     if len(models) != 1:
         listed = ", ".join(sorted(models))
-        raise BadAsk("claim", name, f"it requests several models, {listed}. Set model and count for one of them")
+        raise BadRoomRequest("claim", name,
+                             f"it requests several models, {listed}. Set model and count for one of them")
     return models.pop(), sum(way.count for way in ways)

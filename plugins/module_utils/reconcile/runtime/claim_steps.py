@@ -31,7 +31,7 @@ _REASONS: t.Final = ((Missing, "missing"), (Busy, "busy"), (Unavailable, "unavai
 Attribute: t.TypeAlias = "str | int | float"
 
 
-class Hops:
+class ClaimSteps:
     """Measures the steps of an engine. Thread-safe.
 
     ``manager`` is the name of the CDI Manager in the configuration. ``clock`` returns seconds since

@@ -52,30 +52,30 @@ def test_it_agrees_with_a_copy_of_what_was_told(store: Store, rng: random.Random
             told.pop(name, None)
         assert {each: told_version(store, each) for each in NAMES} == {each: told.get(each) for each in NAMES}
         there = {each: None if (found := store.get(each, "ns")) is None else version_of(found) for each in NAMES}
-        assert {name for _ns, name in store.untold()} == {n for n in NAMES if there[n] != told.get(n)}
+        assert {name for _ns, name in store.undelivered()} == {n for n in NAMES if there[n] != told.get(n)}
 
 
 def test_nothing_is_remembered_of_what_was_told(store: Store) -> None:
     for version in range(1, 50):
         store.upsert(obj(f"n{version}", version))
         store.tell(("ns", f"n{version}"), obj(f"n{version}", version))
-    assert store._untold is not None
-    assert store._untold._told == {}
+    assert store._undelivered is not None
+    assert store._undelivered._told == {}
 
 
 def test_what_came_and_went_untold_is_forgotten(store: Store) -> None:
     store.upsert(obj("a", 1))
     store.upsert(obj("a", 2))
-    assert store.untold() == {("ns", "a")}
+    assert store.undelivered() == {("ns", "a")}
     store.remove(obj("a", 3))
-    assert store._untold is not None
-    assert store._untold._told == {}
+    assert store._undelivered is not None
+    assert store._undelivered._told == {}
 
 
 def test_without_a_listener_nothing_is_remembered() -> None:
     store = Store({}, trim=lambda raw: raw)
     store.upsert(obj("a", 1))
     assert store.told(("ns", "a")) is None
-    assert store.untold() == set()
+    assert store.undelivered() == set()
     store.note_told()
-    assert store.untold() == {("ns", "a")}, "who listens from now on knows nothing yet"
+    assert store.undelivered() == {("ns", "a")}, "who listens from now on knows nothing yet"

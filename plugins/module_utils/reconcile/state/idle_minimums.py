@@ -32,7 +32,7 @@ Shares = Mapping[str, Mapping[str, FloorShare]]
 """Shares by node and model."""
 
 
-class FloorShares:
+class IdleMinimums:
     """Shares of all nodes. They are replaced as a whole, so that a reader sees those of one
     pass."""
 
@@ -48,9 +48,9 @@ class FloorShares:
         before, self._shares = self._shares, shares
         return set(_differing(before, shares))
 
-    def copy(self) -> FloorShares:
+    def copy(self) -> IdleMinimums:
         """Return a copy that can be replaced independently."""
-        return FloorShares(self._shares)
+        return IdleMinimums(self._shares)
 
 
 def _differing(before: Shares, after: Shares) -> Iterator[str]:

@@ -17,11 +17,11 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.fabric_looks import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.gauges import gauges
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.inventory_polls import (
     OLD_SECONDS,
     SHORTEST_LOOK,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -31,13 +31,13 @@ Live = tuple[ControllerManager, Bench]
 
 def test_node_whose_machine_shows_something_else_is_worked_on(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, bench = quiet
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     queued: list[Key] = []
     monkeypatch.setattr(engine.queue, "add_change", queued.append)
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     assert NodeKey("node-0") not in queued
     bench.fabric.attached["d1"] = device("d1", machine="machine-0")
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     assert NodeKey("node-0") in queued
 
 
@@ -46,7 +46,7 @@ def test_a_look_tells_which_devices_several_machines_have(quiet: Live) -> None:
     bench.fabric.others = ("machine-1",)
     bench.fabric.attached = {"a": device("d1"), "b": device("d1", machine="machine-1"), "c": device("d2"),
                              "d": device("d3", shared=True)}
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     assert engine.state.snapshot is not None
     assert engine.state.snapshot.shared == {"d1": ("machine-0", "machine-1"), "d3": ("machine-0",)}
 
@@ -54,7 +54,7 @@ def test_a_look_tells_which_devices_several_machines_have(quiet: Live) -> None:
 def test_look_survives_what_nobody_expects(quiet: Live) -> None:
     engine, bench = quiet
     bench.fabric.snapshot_error = KeyError("data")
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     assert engine.problems()
 
 
@@ -63,7 +63,7 @@ def test_an_inventory_that_grows_old_is_a_problem_though_no_poll_failed(quiet: L
     engine, bench = quiet
     clock = [float(int(time.monotonic()))]  # whole seconds, so that differences are exact
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     clock[0] += OLD_SECONDS
     assert engine.problems() == []
     assert status(engine)["fabric_poll_age_seconds"] == OLD_SECONDS
@@ -71,12 +71,12 @@ def test_an_inventory_that_grows_old_is_a_problem_though_no_poll_failed(quiet: L
     old = "no poll of the CDI Manager has succeeded for more than 120 s"
     assert engine.problems() == status(engine)["troubles"] == [old]
     assert process_row(engine, tuple, "1.0.0").troubles == (old,)
-    assert observed(engine)["fabric_poll_age_seconds"] == OLD_SECONDS + 1.0
+    assert gauges(engine)["fabric_poll_age_seconds"] == OLD_SECONDS + 1.0
     bench.fabric.snapshot_error = KeyError("data")
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     assert old in engine.problems()
     bench.fabric.snapshot_error = None
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     assert engine.problems() == []
 
 
@@ -87,7 +87,7 @@ def test_page_is_told_when_the_fabric_was_read_and_when_that_is_old(quiet: Live,
         before.setattr(engine.state, "snapshot", None)
         row = process_row(engine, tuple, "1.0.0")
         assert (row.read, row.old_after) == (0.0, 0.0)
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     row = process_row(engine, tuple, "1.0.0")
     assert row.read == pytest.approx(engine.state.clock(), abs=5.0)
     assert row.old_after == 1.0, "twice the shortest interval between two polls"
@@ -101,9 +101,9 @@ def test_page_is_told_when_the_fabric_was_read_and_when_that_is_old(quiet: Live,
 def test_look_keeps_machines_that_are_as_they_were(quiet: Live) -> None:
     engine, bench = quiet
     bench.fabric.attached |= {uid: device(uid, machine="machine-0") for uid in ("d1", "d2")}
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     first = engine.state.snapshot
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
     second = engine.state.snapshot
     assert first is not None
     assert second is not None
@@ -121,15 +121,15 @@ def test_wall_clock_that_is_set_does_not_put_off_the_next_look(quiet: Live, monk
     engine, _bench = quiet
     now, waits = [1_800_000_000.0], list[float]()
     monkeypatch.setattr(time, "time", lambda: now[0])
-    monkeypatch.setattr(engine.fabric_looks, "look", lambda began: now.append(now.pop() + jump))
+    monkeypatch.setattr(engine.inventory_polls, "look", lambda began: now.append(now.pop() + jump))
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
         engine.stopping.set()
 
     monkeypatch.setattr(engine.stopping, "wait", wait)
-    monkeypatch.setattr(engine.fabric_looks.soon, "wait", wait)
-    engine.fabric_looks.run()
+    monkeypatch.setattr(engine.inventory_polls.soon, "wait", wait)
+    engine.inventory_polls.run()
     assert len(waits) == 2
     assert max(waits) <= SHORTEST_LOOK
 
@@ -142,15 +142,15 @@ def test_device_that_returned_is_seen_soon_after_a_look_that_took_long(
     engine, _bench = quiet
     clock, rests = [1000.0], list[float]()
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(engine.fabric_looks, "look", lambda _began: clock.append(clock.pop() + took))
+    monkeypatch.setattr(engine.inventory_polls, "look", lambda _began: clock.append(clock.pop() + took))
 
     def wait(seconds: float) -> None:
         rests.append(seconds)
         engine.stopping.set()
 
     monkeypatch.setattr(engine.stopping, "wait", wait)
-    engine.fabric_looks.soon.set()
-    engine.fabric_looks.run()
+    engine.inventory_polls.soon.set()
+    engine.inventory_polls.run()
     assert rests == [pytest.approx(rest)]
 
 
@@ -162,11 +162,11 @@ def test_inventory_without_a_machine_to_which_a_device_is_on_its_way(quiet: Live
     engine.state.snapshot = None
     bench.fabric.others = ("machine-1",) if shown_before else ()
     if shown_before:
-        engine.fabric_looks.look(time.time())
+        engine.inventory_polls.look(time.time())
         bench.fabric.others = ()
     bench.put(objects.resource(machine="machine-1", asked=timeout - 5, node="node-1"))
     for _unused in range(3):
-        engine.fabric_looks.look(time.time())
+        engine.inventory_polls.look(time.time())
     seen = seen_by(engine)
     if shown_before:
         assert seen is not None
@@ -178,8 +178,8 @@ def test_inventory_without_a_machine_to_which_a_device_is_on_its_way(quiet: Live
 
     # no reply comes any more: what the CDI Manager shows is believed
     bench.put(objects.resource(machine="machine-1", asked=timeout + 5, node="node-1"))
-    engine.fabric_looks.look(time.time())
-    engine.fabric_looks.look(time.time())
+    engine.inventory_polls.look(time.time())
+    engine.inventory_polls.look(time.time())
     seen = seen_by(engine)
     assert seen is not None
     assert (set(seen.machines), seen.unconfirmed) == ({"machine-0"}, "")

@@ -27,7 +27,7 @@ OTHERS: t.Final = "two polls of the CDI Manager in a row showed different machin
 OLD_SECONDS: t.Final = 120.0
 
 
-class FabricLooks:
+class InventoryPolls:
     """Polls every ``interval`` seconds, or sooner if ``soon`` is set.
 
     ``changed`` is called after each successful poll with the inventory before, if any, and the new

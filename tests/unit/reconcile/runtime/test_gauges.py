@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.observed import observed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.gauges import gauges
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import GAUGES, READ_COUNTERS
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, T4, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -34,9 +34,9 @@ QUEUES = dict.fromkeys(("node", "node-records", "pool", "request", "gates", "nom
 
 def test_every_gauge_has_a_value(quiet: Quiet) -> None:
     engine, _bench = quiet
-    assert set(observed(engine)) == {*GAUGES, *READ_COUNTERS}
+    assert set(gauges(engine)) == {*GAUGES, *READ_COUNTERS}
     for name, metric in {**GAUGES, **READ_COUNTERS}.items():
-        assert isinstance(observed(engine)[name], dict) == bool(metric.labels)
+        assert isinstance(gauges(engine)[name], dict) == bool(metric.labels)
 
 
 @pytest.mark.parametrize(("held", "led"), [(None, 0.0), (False, 0.0), (True, 1.0)])
@@ -44,24 +44,24 @@ def test_it_leads_while_its_leases_are_held(quiet: Quiet, held: bool | None, led
     engine, _bench = quiet
     if held is not None:
         engine.fence.require(lambda: held)
-    assert observed(engine)["leader"] == dict.fromkeys(("publisher", "scaler", "operator"), led)
+    assert gauges(engine)["leader"] == dict.fromkeys(("publisher", "scaler", "operator"), led)
 
 
 def test_who_stops_leads_no_more(quiet: Quiet) -> None:
     engine, _bench = quiet
     engine.fence.require(lambda: True)
     engine.quiesce()
-    assert observed(engine)["leader"] == dict.fromkeys(("publisher", "scaler", "operator"), 0.0)
+    assert gauges(engine)["leader"] == dict.fromkeys(("publisher", "scaler", "operator"), 0.0)
 
 
 def test_keys_that_wait_are_counted_by_their_controller(quiet: Quiet) -> None:
     engine, _bench = quiet
     for key in (NodeKey("a"), NodeKey("b"), NodeKey("a"), PoolKey(A100, 1)):
         engine.queue.add(key)
-    assert observed(engine)["queue_depth"] == {**QUEUES, "node": 2, "pool": 1}
+    assert gauges(engine)["queue_depth"] == {**QUEUES, "node": 2, "pool": 1}
     taken = engine.queue.get()
     assert taken is not None
-    assert observed(engine)["queue_depth"] == {**QUEUES, "node": 1, "pool": 1}
+    assert gauges(engine)["queue_depth"] == {**QUEUES, "node": 1, "pool": 1}
     engine.queue.done(taken)
 
 
@@ -71,28 +71,28 @@ def test_devices_that_belong_to_nobody(quiet: Quiet) -> None:
         bench.fabric.attached[uid] = device(uid, model)
     bench.put(objects.resource("gpu-a", device="owned"))
     bench.look()
-    assert observed(engine)["orphans"] == {"device": 1, "resource": 0}
-    assert observed(engine)["attached_devices"] == {**MODELS, A100: 1}
+    assert gauges(engine)["orphans"] == {"device": 1, "resource": 0}
+    assert gauges(engine)["attached_devices"] == {**MODELS, A100: 1}
     bench.drop(objects.node())
-    assert observed(engine)["orphans"] == {"device": 0, "resource": 1}
+    assert gauges(engine)["orphans"] == {"device": 0, "resource": 1}
 
 
 def test_pools_and_the_manager(quiet: Quiet) -> None:
     engine, bench = quiet
     bench.put(objects.pool_slice("a100-0", "a100-1"))
     bench.look()
-    now = observed(engine)
+    now = gauges(engine)
     assert now["pool_devices"] == {**MODELS, A100: 2}
     assert now["fabric_up"] == 1.0
     engine.state.fabric_problem = "the manager does not answer"
-    assert observed(engine)["fabric_up"] == 0.0
+    assert gauges(engine)["fabric_up"] == 0.0
 
 
 def test_watches_that_began_anew(quiet: Quiet) -> None:
     engine, _bench = quiet
     engine.watches.reflectors[0].restarts = 3
     plural = engine.watches.reflectors[0].resource.plural
-    restarts = observed(engine)["watch_restarts_total"]
+    restarts = gauges(engine)["watch_restarts_total"]
     assert isinstance(restarts, dict)
     assert (restarts[plural], sum(restarts.values())) == (3, 3)
     assert set(restarts) <= set(READ_COUNTERS["watch_restarts_total"].labels["resource"])
@@ -101,7 +101,7 @@ def test_watches_that_began_anew(quiet: Quiet) -> None:
 def test_all_of_it_is_what_prometheus_is_shown(quiet: Quiet) -> None:
     engine, _bench = quiet
     metrics = PrometheusMetrics("fm", [A100])
-    metrics.ask(lambda: observed(engine))
+    metrics.ask(lambda: gauges(engine))
     assert metrics.registry.get_sample_value("composable_fabric_up") == 1.0
     assert metrics.registry.get_sample_value("composable_leader", {"component": "scaler"}) == 0.0
 
@@ -112,7 +112,7 @@ def test_a_component_that_another_process_plays_has_no_number(config: EngineConf
     plain = replace(config, settings=replace(config.settings, handover="reschedule"))
     engine = ControllerManager(bench.api.client, bench.fabric, plain, roles=["scaler"], events=False)
     metrics = PrometheusMetrics("fm", [A100])
-    metrics.ask(lambda: observed(engine))
+    metrics.ask(lambda: gauges(engine))
     assert metrics.registry.get_sample_value("composable_leader", {"component": "scaler"}) == 0.0
     assert metrics.registry.get_sample_value("composable_leader", {"component": "publisher"}) is None
     up = metrics.registry.get_sample_value("composable_fabric_up")
@@ -123,12 +123,12 @@ def test_a_component_that_another_process_plays_has_no_number(config: EngineConf
 
 def test_what_is_kept_for_claims_to_come_and_what_it_costs(quiet: Quiet) -> None:
     engine, _bench = quiet
-    assert observed(engine)["prewarm_devices"] == observed(engine)["prewarm_device_hours_per_week"] == MODELS
+    assert gauges(engine)["prewarm_devices"] == gauges(engine)["prewarm_device_hours_per_week"] == MODELS
     always = {"from": "00:00", "to": "24:00", "idle": 3}
     rows = [{"model": A100, "idle": 1}, {"model": A100, "idle": 0, "schedule": [always]}, {"model": T4, "idle": 2}]
     engine.state.settings = settings(prewarm=rows)
-    assert observed(engine)["prewarm_devices"] == {**MODELS, A100: 4, T4: 2}
-    assert observed(engine)["prewarm_device_hours_per_week"] == {**MODELS, A100: 4 * 168, T4: 2 * 168}
+    assert gauges(engine)["prewarm_devices"] == {**MODELS, A100: 4, T4: 2}
+    assert gauges(engine)["prewarm_device_hours_per_week"] == {**MODELS, A100: 4 * 168, T4: 2 * 168}
 
 
 def recounted(engine: ControllerManager) -> tuple[dict[str, float], int]:
@@ -151,7 +151,7 @@ def test_devices_are_counted_as_a_look_at_each_would(quiet: Quiet, rng: random.R
             bench.drop(raw)
         else:
             bench.put(raw)
-        now = observed(engine)
+        now = gauges(engine)
         orphans = now["orphans"]
         assert isinstance(orphans, dict)
         assert (now["attached_devices"], orphans["resource"]) == recounted(engine)
@@ -164,9 +164,9 @@ def test_device_that_a_resource_was_only_made_for_belongs_to_nobody_yet(quiet: Q
     made["metadata"]["labels"] = {**(made["metadata"].get("labels") or {}), cohdi.RECLAIMED: "stray"}
     bench.put(made)
     bench.look()
-    assert observed(engine)["orphans"] == {"device": 1, "resource": 0}
+    assert gauges(engine)["orphans"] == {"device": 1, "resource": 0}
     bench.put({**made, "status": {"cdi_device_id": "stray"}})
-    assert observed(engine)["orphans"] == {"device": 0, "resource": 0}
+    assert gauges(engine)["orphans"] == {"device": 0, "resource": 0}
 
 
 def test_no_attached_device_is_read_for_a_scrape(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def test_no_attached_device_is_read_for_a_scrape(quiet: Quiet, monkeypatch: pyte
     for name in ("get", "list", "each", "by", "each_by", "first"):
         one = getattr(engine.state.resources, name)
         monkeypatch.setattr(engine.state.resources, name, lambda *args, one=one: note(reads, one(*args)))
-    assert observed(engine)["attached_devices"] == {**MODELS, A100: 5}
+    assert gauges(engine)["attached_devices"] == {**MODELS, A100: 5}
     assert reads == []
 
 

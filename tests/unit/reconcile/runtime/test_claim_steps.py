@@ -18,8 +18,8 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
     Withdrawn,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import hops as module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.hops import Hops
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import claim_steps as module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.claim_steps import ClaimSteps
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_metrics import RecordedMetrics
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_spans import RecordedSpans
@@ -55,16 +55,16 @@ def metrics() -> RecordedMetrics:
 
 
 @pytest.fixture
-def hops(metrics: RecordedMetrics, spans: RecordedSpans, clock: Clock) -> Hops:
+def steps(metrics: RecordedMetrics, spans: RecordedSpans, clock: Clock) -> ClaimSteps:
     """Measured and traced."""
-    return Hops(metrics, spans, "fm", clock)
+    return ClaimSteps(metrics, spans, "fm", clock)
 
 
-def test_a_hop_takes_from_its_beginning_to_its_end(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans,
+def test_a_hop_takes_from_its_beginning_to_its_end(steps: ClaimSteps, metrics: RecordedMetrics, spans: RecordedSpans,
                                                    clock: Clock) -> None:
-    hops.begin("slice", "gpu-a")
+    steps.begin("slice", "gpu-a")
     clock.now = 102.5
-    hops.end("slice", "gpu-a", [CLAIM], "direct", node="node-0")
+    steps.end("slice", "gpu-a", [CLAIM], "direct", node="node-0")
     assert metrics.observed("hop_duration_seconds", hop="slice", handover="direct") == [2.5]
     (span,) = spans.spans
     assert (span.claim, span.name, span.began, span.ended, span.root) == ("uid-train", "slice", 100.0, 102.5, False)
@@ -72,69 +72,69 @@ def test_a_hop_takes_from_its_beginning_to_its_end(hops: Hops, metrics: Recorded
                                      "composable.claim.name": "train", "composable.claim.uid": "uid-train"}
 
 
-def test_what_nobody_saw_begin_is_not_measured(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
-    hops.end("slice", "gpu-a", [CLAIM])
+def test_step_without_begin_is_not_measured(steps: ClaimSteps, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
+    steps.end("slice", "gpu-a", [CLAIM])
     assert (metrics.observed("hop_duration_seconds", hop="slice", handover="none"), spans.spans) == ([], [])
 
 
-def test_it_ends_once_and_begins_once(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
-    hops.begin("gate", "pod")
+def test_it_ends_once_and_begins_once(steps: ClaimSteps, metrics: RecordedMetrics, clock: Clock) -> None:
+    steps.begin("gate", "pod")
     clock.now = 101.0
-    hops.begin("gate", "pod")
+    steps.begin("gate", "pod")
     clock.now = 103.0
-    hops.end("gate", "pod", [])
-    hops.end("gate", "pod", [])
+    steps.end("gate", "pod", [])
+    steps.end("gate", "pod", [])
     assert metrics.observed("hop_duration_seconds", hop="gate", handover="none") == [3.0]
 
 
-def test_whoever_ends_it_first_begins_what_follows(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
-    hops.end("gate", "pod", [], then="bind")
-    assert hops.began("bind", "pod") == 0.0, "nobody saw it begin"
-    hops.begin("gate", "pod")
+def test_whoever_ends_it_first_begins_what_follows(steps: ClaimSteps, metrics: RecordedMetrics, clock: Clock) -> None:
+    steps.end("gate", "pod", [], then="bind")
+    assert steps.began("bind", "pod") == 0.0, "nobody saw it begin"
+    steps.begin("gate", "pod")
     clock.now = 101.0
-    hops.end("gate", "pod", [], then="bind")
+    steps.end("gate", "pod", [], then="bind")
     clock.now = 103.0
-    hops.end("gate", "pod", [], then="bind")
-    hops.end("bind", "pod", [])
-    hops.end("gate", "pod", [], then="bind")
+    steps.end("gate", "pod", [], then="bind")
+    steps.end("bind", "pod", [])
+    steps.end("gate", "pod", [], then="bind")
     observed = [metrics.observed("hop_duration_seconds", hop=hop, handover="none") for hop in ("gate", "bind")]
-    assert (observed, hops.began("bind", "pod")) == ([[1.0], [2.0]], 0.0)
+    assert (observed, steps.began("bind", "pod")) == ([[1.0], [2.0]], 0.0)
 
 
-def test_a_clock_that_was_set_back_makes_no_negative_time(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
-    hops.begin("gate", "pod")
+def test_clock_that_was_set_back_gives_no_time(steps: ClaimSteps, metrics: RecordedMetrics, clock: Clock) -> None:
+    steps.begin("gate", "pod")
     clock.now = 50.0
-    hops.end("gate", "pod", [])
+    steps.end("gate", "pod", [])
     assert metrics.observed("hop_duration_seconds", hop="gate", handover="none") == [0.0]
 
 
-def test_what_failed_is_a_span_and_no_time_of_a_hop(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
-    hops.took("attach", [CLAIM], 90.0, error="the pool is empty", model="A100")
+def test_failed_step_is_a_span_without_time(steps: ClaimSteps, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
+    steps.took("attach", [CLAIM], 90.0, error="the pool is empty", model="A100")
     assert metrics.observed("hop_duration_seconds", hop="attach", handover="none") == []
     assert [(span.name, span.error) for span in spans.spans] == [("attach", "the pool is empty")]
 
 
-def test_the_whole_way_begins_with_the_claim(hops: Hops, spans: RecordedSpans) -> None:
+def test_the_whole_way_begins_with_the_claim(steps: ClaimSteps, spans: RecordedSpans) -> None:
     raw = objects.claim("train")
     raw["metadata"]["creationTimestamp"] = "1970-01-01T00:01:30Z"
-    hops.over([raw], node="node-0")
+    steps.over([raw], node="node-0")
     (span,) = spans.spans
     assert (span.root, span.name, span.began, span.ended) == (True, "claim", 90.0, 100.0)
 
 
 def test_nothing_is_traced_for_nobody(metrics: RecordedMetrics) -> None:
-    hops = Hops(metrics)
-    hops.took("attach", [CLAIM], 0.0)
+    steps = ClaimSteps(metrics)
+    steps.took("attach", [CLAIM], 0.0)
     assert len(metrics.observed("hop_duration_seconds", hop="attach", handover="none")) == 1
-    assert not hops.tracer.enabled
+    assert not steps.tracer.enabled
 
 
 def test_hops_of_a_served_claim_are_its_timeline(clock: Clock) -> None:
-    hops = Hops(clock=clock)
-    hops.took("attach", [CLAIM], 90.0, 95.0)
-    hops.took("attach", [CLAIM], 90.0, 96.0, error="refused")
-    hops.over([objects.claim("train")], node="node-0")
-    found = hops.timelines.of("uid-train")
+    steps = ClaimSteps(clock=clock)
+    steps.took("attach", [CLAIM], 90.0, 95.0)
+    steps.took("attach", [CLAIM], 90.0, 96.0, error="refused")
+    steps.over([objects.claim("train")], node="node-0")
+    found = steps.timelines.of("uid-train")
     assert found is not None
     assert (found.node, [(span.hop, span.began, span.ended) for span in found.spans]) == (
         "node-0", [("attach", 90.0, 95.0)])
@@ -151,7 +151,7 @@ def test_timeline_has_the_hop_whose_follower_ends_on_another_thread(clock: Clock
                 measured.end("bind", "pod", [ClaimRef.of(claim)])
                 measured.over([claim], node="node-0")
 
-    measured = Hops(Interrupted(), clock=clock)
+    measured = ClaimSteps(Interrupted(), clock=clock)
     measured.begin("gate", "pod")
     measured.end("gate", "pod", [ClaimRef.of(claim)], then="bind")
     known = measured.timelines.of("uid-train")
@@ -160,24 +160,24 @@ def test_timeline_has_the_hop_whose_follower_ends_on_another_thread(clock: Clock
 
 
 def test_claim_that_is_not_served_has_no_timeline(clock: Clock) -> None:
-    hops = Hops(clock=clock)
-    hops.took("attach", [CLAIM], 90.0, 95.0)
-    hops.over([objects.claim("train")], "the CDI Manager refused")
-    assert hops.timelines.of("uid-train") is None
+    steps = ClaimSteps(clock=clock)
+    steps.took("attach", [CLAIM], 90.0, 95.0)
+    steps.over([objects.claim("train")], "the CDI Manager refused")
+    assert steps.timelines.of("uid-train") is None
 
 
-def test_hops_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch, hops: Hops) -> None:
+def test_hops_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch, steps: ClaimSteps) -> None:
     monkeypatch.setattr(module, "MOST", 3)
     for number in range(5):
-        hops.begin("request", f"claim-{number}")
-    assert [bool(hops.began("request", f"claim-{number}")) for number in range(5)] == [False, False, True, True, True]
+        steps.begin("request", f"claim-{number}")
+    assert [bool(steps.began("request", f"claim-{number}")) for number in range(5)] == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize(("error", "reason"), [
     (Refused("no"), "refused"), (Refused("no", exhausted=True), "exhausted"), (Missing("x"), "missing"),
     (Busy("x"), "busy"), (Unavailable("x"), "unavailable"), (Unauthorized("x"), "unauthorized"),
     (Uncertain("x"), "uncertain"), (Withdrawn("x"), "withdrawn"), (FabricError("x"), "unexpected")])
-def test_each_failure_has_its_reason(hops: Hops, metrics: RecordedMetrics, error: FabricError, reason: str) -> None:
-    hops.asked("attach", "A100", error)
+def test_failures_have_reasons(steps: ClaimSteps, metrics: RecordedMetrics, error: FabricError, reason: str) -> None:
+    steps.asked("attach", "A100", error)
     labels = {"manager": "fm", "model": "A100", "outcome": "failed"}
     assert metrics.get("attaches_total", **labels, reason=reason) == 1

@@ -36,7 +36,7 @@ def agent() -> Iterator[Bench]:
     made = Bench(hands="agent")
     made.build()
     made.put(objects.node())
-    made.state.hands.lease_changed("node-0", LEASE)
+    made.state.agents.lease_changed("node-0", LEASE)
     made.look()
     yield made
     made.close()
@@ -265,7 +265,7 @@ def test_a_device_that_the_node_cannot_use_is_given_back_and_another_is_not_trie
 
 
 def test_nothing_is_attached_to_a_node_whose_agent_is_gone_and_nothing_leaves_it(agent: Bench) -> None:
-    agent.state.hands.lease_gone("node-0")
+    agent.state.agents.lease_gone("node-0")
     agent.fabric.attached["d1"] = device("d1")
     put(agent, state="Online")
     agent.put(objects.request(size=2), objects.local_slice("GPU-d1"))
@@ -278,7 +278,7 @@ def test_nothing_is_attached_to_a_node_whose_agent_is_gone_and_nothing_leaves_it
 
 
 def test_a_missing_agent_is_no_verdict_before_the_fabric_was_seen(agent: Bench) -> None:
-    agent.state.hands.lease_gone("node-0")
+    agent.state.agents.lease_gone("node-0")
     agent.state.snapshot = None
     assert not node_snapshot(agent.state, "node-0").blocked
     agent.look()
@@ -331,7 +331,7 @@ def test_gpu_without_a_uuid_is_online_and_in_use_by_its_address(agent: Bench) ->
     agent.put(objects.claim("train", objects.local_result("gpu-0-128")))
     (found,) = node_snapshot(agent.state, "node-0").resources
     assert (found.used_by, found.usable) == ("default/train", True)
-    assert agent.state.hands.missing("node-0") == ""
+    assert agent.state.agents.missing("node-0") == ""
 
 
 @pytest.mark.parametrize(("state", "labelled"), [("Attaching", True), ("", True), ("Online", False)])

@@ -13,7 +13,7 @@ from .contents import Contents, Kept
 from .keys import Key, version_of
 
 
-class Untold:
+class Undelivered:
     """By key, the object of the last notification. None: never notified, or notified of the
     deletion.
 

@@ -15,10 +15,10 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.planning.bar_room import BAR_ROOM
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, NodeKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import IdleMinimumsKey, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.controller import FloorsController
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.floors import floor_shares
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import PLACES
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.minimums import idle_minimums
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import PLACES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.usage import idle_shares
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, row
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -67,8 +67,8 @@ def test_node_keeps_no_more_than_there_is_room_for() -> None:
     bench.build()
     bench.put(ready())
     told = json.dumps({BAR_ROOM: 130 << 30})
-    bench.state.hands.lease_changed("node-0", {"metadata": {"annotations": {PLACES: told}},
-                                               "spec": {"holderIdentity": "node-0"}})
+    bench.state.agents.lease_changed("node-0", {"metadata": {"annotations": {PLACES: told}},
+                                                "spec": {"holderIdentity": "node-0"}})
     bench.run()
     assert len(bench.fabric.attaches) == 2
     bench.close()
@@ -87,13 +87,13 @@ def test_node_that_no_pod_would_use_gets_none(bench: Bench, node: dict[str, t.An
 
 def kept(bench: Bench, now: float = 0.0) -> dict[str, int]:
     """By node, what a pass over the floors says."""
-    found = floor_shares(bench.state, now or time.time())
+    found = idle_minimums(bench.state, now or time.time())
     return {node: share.kept for node, models in found.items() for share in models.values()}
 
 
 def short(bench: Bench, now: float) -> set[str]:
     """Nodes that are to have more."""
-    found = floor_shares(bench.state, now)
+    found = idle_minimums(bench.state, now)
     return {node for node, models in found.items() for share in models.values() if share.kept > share.idle}
 
 
@@ -184,12 +184,12 @@ def test_a_pod_without_a_claim_takes_nothing_from_the_floor(bench: Bench) -> Non
 
 def test_nodes_that_lack_some_are_planned(bench: Bench) -> None:
     bench.put(ready(gpu="yes"), ready("node-1", "machine-1"))
-    bench.reconcile(FloorsKey())
+    bench.reconcile(IdleMinimumsKey())
     assert idle_shares(bench.state, "node-0") == {}
     bench.look()
-    bench.reconcile(FloorsKey())
+    bench.reconcile(IdleMinimumsKey())
     assert bench.keys == [NodeKey("node-0")]
-    bench.reconcile(FloorsKey())
+    bench.reconcile(IdleMinimumsKey())
     assert bench.keys == [NodeKey("node-0")], "nothing is another than a moment ago"
     assert idle_shares(bench.state, "node-0") == {A100: 1}
 
@@ -199,10 +199,10 @@ def test_what_was_taken_since_the_last_pass_is_made_good_by_the_next_one_only(be
     bench.put(ready(gpu="yes"))
     bench.run()
     bench.put(objects.local_slice("GPU-d1"))
-    bench.reconcile(FloorsKey())
+    bench.reconcile(IdleMinimumsKey())
     bench.put(objects.claim("train", objects.local_result()))
     assert idle_shares(bench.state, "node-0") == {A100: 0}
-    bench.reconcile(FloorsKey())
+    bench.reconcile(IdleMinimumsKey())
     assert idle_shares(bench.state, "node-0") == {A100: 1}
 
 
@@ -211,15 +211,15 @@ def test_long_passes_take_a_tenth_of_the_time_at_most(bench: Bench) -> None:
     clock = iter([0.0, 0.2, 1.9, 2.1, 2.11, 2.2, 2.21])
     passes = FloorsController(bench.state, bench.queue, lambda: next(clock))
     bench.look()
-    assert passes.reconcile(FloorsKey()).requeue_at is None
+    assert passes.reconcile(IdleMinimumsKey()).requeue_at is None
     bench.put(objects.resource(device="d1", serial="GPU-d1", state="Online"))
-    put_off = passes.reconcile(FloorsKey()).requeue_at
+    put_off = passes.reconcile(IdleMinimumsKey()).requeue_at
     assert put_off is not None
     assert put_off - time.time() == pytest.approx(0.1, abs=0.09)
-    assert bench.state.floor_shares.of("node-0")[A100].idle == 0, "nothing was looked at"
-    assert passes.reconcile(FloorsKey()).requeue_at is None
-    assert bench.state.floor_shares.of("node-0")[A100].idle == 1
-    assert passes.reconcile(FloorsKey()).requeue_at is None, "after a short pass the next one may follow"
+    assert bench.state.idle_minimums.of("node-0")[A100].idle == 0, "nothing was looked at"
+    assert passes.reconcile(IdleMinimumsKey()).requeue_at is None
+    assert bench.state.idle_minimums.of("node-0")[A100].idle == 1
+    assert passes.reconcile(IdleMinimumsKey()).requeue_at is None, "after a short pass the next one may follow"
 
 
 def at(hour: int) -> float:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import nodes
 from ...planning.bar_room import BAR_ROOM, BarRoom
-from ...planning.prewarm import Floor, Place, shares
+from ...planning.prewarm import IdleMinimum, Place, shares
 from ...planning.settings import DeviceModel
 from ..pool.snapshot import left, placements
 from ..state.cluster_state import ClusterState, Json
-from ..state.floor_shares import FloorShare
+from ..state.idle_minimums import FloorShare
 from ..state.usage import devices_on, idle_of
 from .waiting_models import WaitingModels
 
@@ -29,19 +29,19 @@ Wishes = Sequence[tuple[int, list[Place]]]
 """The wanted number of idle devices and the nodes, for each minimum of a model."""
 
 
-def floor_shares(state: ClusterState, now: float, waiting: Waiting | None = None) -> dict[str, dict[str, FloorShare]]:
+def idle_minimums(state: ClusterState, now: float, waiting: Waiting | None = None) -> dict[str, dict[str, FloorShare]]:
     """Return the shares of each node at ``now`` (seconds since the epoch), by node and model.
 
     ``waiting`` returns the models that pods wait for, with the largest number that a pod requests.
     It is called only if a fabric may have too few devices for the pod beside the minimums.
     """
     found: dict[str, dict[str, FloorShare]] = {}
-    for name in dict.fromkeys(floor.model for floor in state.settings.floors):
+    for name in dict.fromkeys(minimum.model for minimum in state.settings.idle_minimums):
         model = state.settings.model(name)
         if model is None or state.snapshot is None:
             continue
-        wishes = [(floor.idle_at(now), _places(state, floor, model, now))
-                  for floor in state.settings.floors if floor.model == name]
+        wishes = [(minimum.idle_at(now), _places(state, minimum, model, now))
+                  for minimum in state.settings.idle_minimums if minimum.model == name]
         available = _available(state, model, state.snapshot, wishes)
         contested = _contested(state, name, wishes, available, waiting or (lambda: WaitingModels().read(state)))
         for idle, places in wishes:
@@ -73,9 +73,9 @@ def _contested(state: ClusterState, model: str, wishes: Wishes, available: Mappi
     return {fabric for fabric in few if beside[fabric] < asked}
 
 
-def _places(state: ClusterState, floor: Floor, model: DeviceModel, now: float) -> list[Place]:
+def _places(state: ClusterState, minimum: IdleMinimum, model: DeviceModel, now: float) -> list[Place]:
     found = ((raw, state.machine_of(raw["metadata"]["name"])[1]) for raw in state.nodes.each()
-             if floor.holds_for(_labels(raw)))
+             if minimum.holds_for(_labels(raw)))
     return [_place(state, model, raw, fabric, now) for raw, fabric in found if fabric is not None]
 
 
@@ -84,7 +84,7 @@ def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now:
     attached."""
     name = raw["metadata"]["name"]
     devices = devices_on(state, name, model.cdi_model_name)
-    closed = (raw["spec"].get("unschedulable") or not nodes.ready(raw) or state.hands.missing(name)
+    closed = (raw["spec"].get("unschedulable") or not nodes.ready(raw) or state.agents.missing(name)
               or model.cdi_model_name in state.blocks.of(name, now))
     room = 0 if closed else max(0, state.settings.max_devices_per_node - len(devices))
     fits = _bar_room(state, name, model) if room else None
@@ -95,7 +95,7 @@ def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now:
 def _bar_room(state: ClusterState, node: str, model: DeviceModel) -> int | None:
     """Return for how many more devices of a model there is room for memory windows, or None if
     unknown."""
-    places = state.hands.places(node)
+    places = state.agents.places(node)
     if BAR_ROOM not in places:
         return None
     there = Counter(raw["spec"]["model"] for raw in state.resources.by("node", node))

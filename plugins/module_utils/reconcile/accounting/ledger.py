@@ -130,11 +130,12 @@ class Ledger:
         if (current := known.current) and not self._has(current, raw["spec"]["target_node"], user):
             known = replace(known, uses=(*known.uses[:-1], self._lost(current, user, now)))
         known = self._replayed(known, raw).settled(self.until, self._counted)
-        known = self._keyed(known, raw, existed=True)
-        if not _device(raw):
-            last = max((use.ended for use in known.uses), default=0.0)
-            known = replace(known, ended=max(last, known.attached, min(now, self.until)))
-        return known
+        if _device(raw):
+            return self._keyed(known, raw, existed=True)
+        last = max((use.ended for use in known.uses), default=0.0)
+        ended = max(last, known.attached, min(now, self.until))
+        # Its device is gone, so only the note tells which attach it was. Earlier releases wrote no key.
+        return replace(known, ended=ended, counted=not known.key or self._counted.has(known.key, known.attached))
 
     def _replayed(self, known: Attachment, raw: Json) -> Attachment:
         """Add the uses that began and ended while no process ran."""

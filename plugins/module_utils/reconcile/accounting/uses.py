@@ -103,7 +103,7 @@ class Attachment:
         """Return the annotation's text, with the last MOST uses."""
         uses = [[use.uid, use.namespace, use.name, use.label, use.began, use.ended]
                 for use in self.uses[-MOST:]]
-        return json.dumps({"version": VERSION, "attached": self.attached, "uses": uses},
+        return json.dumps({"version": VERSION, "attached": self.attached, "key": self.key, "uses": uses},
                           separators=(",", ":"))
 
 
@@ -116,6 +116,7 @@ def of_resource(raw: Json) -> Attachment | None:
             return None
         uses = tuple(Use(str(uid), str(namespace), str(name), str(label), float(began), float(ended))
                      for uid, namespace, name, label, began, ended in told["uses"])
-        return Attachment(str(raw["spec"]["model"]), float(told["attached"]), uses=uses[-MOST:])
+        return Attachment(str(raw["spec"]["model"]), float(told["attached"]), uses=uses[-MOST:],
+                          key=str(told.get("key") or ""))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None

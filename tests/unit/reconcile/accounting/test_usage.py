@@ -620,6 +620,30 @@ class TestAttachesOfAKilledProcess:
         standby.keeper.keep()
         assert attaches(standby) == 1
 
+    def test_device_that_was_detached_before_the_process_began_is_counted_once(self, world: World) -> None:
+        first = world.process()
+        first.keeper.keep()
+        attached(world, "a")
+        first.keeper.update()
+        first.touch("r-a", in_use=True)
+        world.device("r-a", "")
+        first.keeper.keep()
+        world.processes.clear()
+        second = world.process()
+        assert attaches(second) == 1
+        second.writer.resources.finish("r-a")
+        assert attaches(world.process()) == 1
+
+    def test_attach_that_only_the_note_of_a_detached_device_tells_is_counted(self, world: World) -> None:
+        first = world.process()
+        first.keeper.keep()
+        attached(world, "a")
+        first.keeper.update()
+        first.touch("r-a", in_use=True)
+        world.device("r-a", "")
+        world.processes.clear()
+        assert attaches(world.process()) == 1
+
     def test_device_from_before_the_first_process_is_no_attach(self, world: World) -> None:
         attached(world, "a")
         world.now += 1

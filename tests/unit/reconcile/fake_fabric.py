@@ -149,7 +149,7 @@ class FakeFabric:
                proof: Proof | None = None) -> Task:
         if self.queued:
             self.queued()
-        if proof:
+        if proof and device_uid in self.attached:  # no driver sends a request for a device that has left
             proof()
         with self._lock:
             self.detaches.append((machine_uid, device_uid))

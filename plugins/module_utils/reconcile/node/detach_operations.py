@@ -172,6 +172,11 @@ class DetachOperations:
             return "node_is_back", back
         if not action.lost and not adapters.read_node_work(raw).removed:
             return "node_holds", f"node {action.node} has not released the device"
+        if not action.lost and raw["metadata"]["uid"] in self._state.returns:
+            # The object came back with a restore of etcd, and the device was attached again since.
+            self._writer.resources.ask_release(action.resource)
+            self._state.returns.forget(raw["metadata"]["uid"])
+            return "node_holds", f"the device was returned before. Node {action.node} must release it again"
         if reason := self._check.claimed(action.resource, action.node):
             if not action.lost:
                 self._writer.resources.withdraw_release(action.resource)

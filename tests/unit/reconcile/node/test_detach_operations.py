@@ -15,6 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     ApiResource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Detach
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
@@ -252,6 +253,19 @@ def test_device_of_a_claim_stays_while_the_nodes_slice_is_away(leaving: Bench) -
     leaving.drop(objects.local_slice("GPU-d1"))
     detach(leaving)
     assert leaving.fabric.detaches == []
+
+
+def test_object_that_a_restore_of_etcd_brought_back_proves_nothing(leaving: Bench) -> None:
+    """The device was returned and attached again since, so the node has to release it again."""
+    before = leaving.api.one(COMPOSABLE_RESOURCES, "gpu-a")
+    detach(leaving)
+    leaving.put(before)
+    leaving.fabric.attached["d1"] = device("d1")
+    detach(leaving)
+    assert leaving.fabric.detaches == [("machine-0", "d1")]
+    assert leaving.status()["error"] == (
+        "not detached: the device was returned before. Node node-0 must release it again")
+    assert leaving.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["annotations"][cohdi.RELEASE] != "now"
 
 
 def test_force_asks_nobody(leaving: Bench) -> None:

@@ -37,7 +37,7 @@ class EmulatorError(Exception):
 
 
 class Away(EmulatorError):
-    """No process listens at the emulator's address, or not for long enough."""
+    """No process listens at the emulator's address, or it ended too soon."""
 
 
 class Emulator:

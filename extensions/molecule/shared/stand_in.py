@@ -62,7 +62,7 @@ def attach(client: Client) -> None:
 
 
 def detach(client: Client) -> None:
-    """It has returned it."""
+    """The device is back in the pool."""
     client.delete(COMPOSABLE_RESOURCES, "gpu-1")
 
 

@@ -43,10 +43,10 @@ class PoolSlice:
 class PoolSnapshot:
     """One pool at one moment.
 
-    ``free``: count of the CDI Manager. ``promised``: names that claims hold. ``reserved``: number
-    of devices wanted for gated pods. ``arrived``: how many devices of both are attached already and
-    wait on their nodes. ``kept``: names of devices that claims have on their nodes with the
-    handover ``direct``. These names do not change.
+    ``free``: number of free devices at the CDI Manager. ``promised``: names of pool devices that
+    claims have allocated. ``reserved``: number of devices that gated pods need. ``arrived``: how many
+    of these two are attached already. ``kept``: names of pool devices that claims use with the handover
+    ``direct``. A name in ``kept`` does not change.
     """
 
     model: DeviceModel

@@ -82,7 +82,7 @@ class UsageKeeper:
         self._ledger.update()
 
     def notes(self, resource: str) -> Mapping[str, str | None]:
-        """Return the annotation of a ComposableResource about its claims of now."""
+        """Return the annotation of a ComposableResource that lists its claims and since when they use it."""
         return self._ledger.notes(resource) if self._counts.is_set() else {}
 
     def known(self) -> Stored:

@@ -33,7 +33,7 @@ class DeviceUses(t.Protocol):
         """Wait some seconds until this process counts."""
 
     def notes(self, resource: str) -> Notes:
-        """Return annotations of a ComposableResource about its claims of now."""
+        """Return the annotations of a ComposableResource that list its claims and since when they use it."""
 
     def settle(self, resource: str) -> None:
         """Store what is counted before a ComposableResource is deleted."""
@@ -92,7 +92,7 @@ class ResourceWriter(ObjectWriter):
         self._annotate(resource, {cohdi.OPERATION: handle})
 
     def ask_release(self, resource: str) -> None:
-        """Request the node to release a device. Note its claims, which later nothing tells any more."""
+        """Request the node to release a device. Record its claims, because no slice shows it afterwards."""
         self.uses.await_begin()
         raw = self.state.resources.get(resource)
         patch: Json = {"metadata": {"annotations": {cohdi.RELEASE: format_micro_time(time.time()),

@@ -38,8 +38,9 @@ class _Known:
 
     ``node`` is the Node as stored, ``raw`` as decoded, ``machine`` the UID of its machine.
     ``slices`` are its ResourceSlices as stored, ``pools`` their drivers and pools. ``facts`` were read
-    from ``objects`` (as stored) and ``remembered``. ``moving`` are ComposableResources and ``leaving``
-    pods for which the time and the memory of this process matter.
+    from ``objects`` (as stored) and ``remembered``. ``resources`` are the names of its
+    ComposableResources. ``moving`` are those, and ``leaving`` the pods, for which the time and the
+    memory of this process matter.
     """
 
     node: object
@@ -48,6 +49,7 @@ class _Known:
     slices: tuple[object, ...] = ()
     pools: tuple[tuple[str, str], ...] = ()
     objects: Values = ()
+    resources: frozenset[str] = frozenset()
     moving: frozenset[str] = frozenset()
     leaving: tuple[Key, ...] = ()
     remembered: Values | None = None
@@ -87,6 +89,7 @@ class KnownNodes:
         objects = _objects(state, name, known)
         if not _same(known.objects, objects):
             known.objects, known.facts = objects, None
+            known.resources = frozenset(key[1] for key, _kept in state.resources.handles("node", name))
             known.moving, known.leaving = _moving(state, name), _leaving(state, name)
         remembered = _remembered(state, name, known, busy)
         if known.facts is None or known.remembered != remembered:
@@ -130,9 +133,7 @@ def _read_pools(state: ClusterState, name: str, known: _Known, own: tuple[object
 def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -> Values:
     """Return all other values that the facts are read from: of the last inventory and of this process."""
     uid, snapshot, now = known.machine, state.snapshot, state.now()
-    moving = known.moving
-    if busy:
-        moving |= busy.intersection(key[1] for key, _kept in state.resources.handles("node", name))
+    moving = known.moving | (known.resources & busy)
     return (snapshot is None, snapshot and snapshot.machines.get(uid), snapshot and snapshot.sizes.get(uid),
             state.agents.missing(name), state.agents.alive(name), state.agents.places(name), state.blocks.of(name, now),
             [(state.shares.of(request) or {}).get(name)

@@ -78,6 +78,15 @@ class Browser:
         """All elements that fit."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
+    def click(self, selector: str) -> None:
+        """Click on the first element that fits, as soon as it is there. The page may draw it again before the click,
+        which then is tried again."""
+        self.until(partial(self._clicked, selector))
+
+    def _clicked(self, selector: str) -> bool:
+        self.one(selector).click()
+        return True
+
     def text(self, selector: str) -> str:
         """What is to be read there, as soon as it is there: the page takes an element away to draw it anew."""
         (found,) = self.until(lambda: self._read(selector))

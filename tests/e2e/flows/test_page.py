@@ -109,7 +109,7 @@ def test_events_need_the_permission_that_is_shipped_for_the_page(stage: Stage, a
 
 
 def test_story_of_a_claim_is_its_way(stage: Stage, browser: Browser) -> None:
-    browser.until(lambda: browser.one('#served-body [data-key="claim/default/train"]')).click()
+    browser.click('#served-body [data-key="claim/default/train"]')
     browser.until(lambda: "pod started" in browser.text("#story"))
     said = browser.text("#story")
     assert [word for word in ("attached by the fabric", "on the bus, driver, in the slice", "bound by the scheduler",

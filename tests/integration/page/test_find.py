@@ -50,7 +50,7 @@ def choose(browser: Browser, field: str, value: str) -> None:
 
 
 def test_details_have_an_address_and_the_back_button_leaves_them(browser: Browser) -> None:
-    browser.until(lambda: browser.one("#rows button.node")).click()
+    browser.click("#rows button.node")
     browser.until(lambda: "node node-0" in browser.text("#story-title"))
     address = browser.driver.current_url
     assert address.endswith("#open=node/node-0")
@@ -73,9 +73,10 @@ def test_view_is_in_its_address(browser: Browser, shown: Shown) -> None:
     browser.one("#search").send_keys("gpu 0")
     choose(browser, "namespace", "mine")
     choose(browser, "nodes", "idle")
-    browser.until(lambda: browser.one('#legend [data-key="leaving"]')).click()
+    browser.click('#legend [data-key="leaving"]')
+    wanted = "search=gpu+0&namespace=mine&nodes=idle&states=leaving"
+    browser.until(lambda: browser.driver.current_url.partition("#")[2] == wanted)
     address = browser.driver.current_url
-    assert address.partition("#")[2] == "search=gpu+0&namespace=mine&nodes=idle&states=leaving"
     browser.driver.back()
     browser.until(lambda: browser.one('#legend [data-key="leaving"]').get_attribute("aria-pressed") == "false")
     browser.driver.get("about:blank")
@@ -95,7 +96,7 @@ def test_view_is_in_its_address(browser: Browser, shown: Shown) -> None:
 def test_details_lead_from_claim_to_device_and_node(browser: Browser, shown: Shown) -> None:
     shown.put(shown.resource(0, 0, serial=UUID), objects.local_slice(UUID),
               objects.claim("train", objects.local_result()))
-    browser.until(lambda: browser.one("#served-body button")).click()
+    browser.click("#served-body button")
     browser.until(lambda: browser.one('#story button.to[title="gpu-0-0"], #story dd button.to'))
     links = {each.text: each for each in browser.all("#story dd button.to")}
     assert links.keys() == {"node-0", "gpu-0-0"}
@@ -111,12 +112,12 @@ def test_a_shortened_name_is_copied_whole(browser: Browser, shown: Shown) -> Non
     browser.driver.execute_cdp_cmd("Browser.grantPermissions", {
         "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"], "origin": shown.server.url})
     shown.put(shown.resource(0, 0, serial=UUID))
-    browser.until(lambda: browser.one('[data-device="gpu-0-0"]')).click()
-    browser.until(lambda: browser.one(f'#story [aria-label="copy {UUID}"]')).click()
+    browser.click('[data-device="gpu-0-0"]')
+    browser.click(f'#story [aria-label="copy {UUID}"]')
     browser.until(lambda: browser.one("#copied").get_attribute("textContent") == f"copied {UUID}")
     read = "const done = arguments[0]; navigator.clipboard.readText().then(done, (error) => done(String(error)))"
     assert browser.driver.execute_async_script(read) == UUID
-    browser.one('#story-title [aria-label="copy the link to this"]').click()
+    browser.click('#story-title [aria-label="copy the link to this"]')
     browser.until(lambda: browser.driver.execute_async_script(read).endswith("#open=device/gpu-0-0"))
 
 
@@ -125,7 +126,7 @@ def test_without_a_clipboard_the_page_copies_by_hand(browser: Browser, shown: Sh
     browser.script("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true});"
                    "window.was = ''; document.addEventListener('copy', () => { window.was = String(getSelection() "
                    "|| document.activeElement.value) || document.activeElement.value; })")
-    browser.until(lambda: browser.one("#link .copy")).click()
+    browser.click("#link .copy")
     browser.until(lambda: browser.one("#copied").get_attribute("textContent"))
     assert browser.one("#copied").get_attribute("textContent") == f"copied {shown.server.url}/ui/"
     assert browser.script("return window.was") == f"{shown.server.url}/ui/"

@@ -78,7 +78,7 @@ def test_last_row_is_reached_by_a_key(browser: Browser) -> None:
 
 def test_states_choose_the_nodes_that_have_them(browser: Browser, shown: Shown) -> None:
     shown.put(shown.resource(2500, 0, device="", state="Attaching"), objects.claim("waits"))
-    browser.until(lambda: browser.one('#legend [data-key="attaching"]')).click()
+    browser.click('#legend [data-key="attaching"]')
     browser.until(lambda: [each.text for each in browser.all("#rows button.node")] == ["node-2500"])
 
 

@@ -147,7 +147,7 @@ def test_documentation_without_an_address_is_served_beside_the_page(browser: Bro
     browser.size(width, 900)
     shown.said(docs=address("https://example.com/infra/docs"),
                troubles=("the CDI Manager does not answer",), concerns=("CDI Manager",))
-    browser.until(lambda: browser.one("#troubles a")).click()
+    browser.click("#troubles a")
     browser.until(lambda: browser.driver.current_url.endswith("/ui/docs/guides/alerts.md#composablemanagerdown"))
     assert browser.text("h1") == "Runbook"
     place = "document.querySelector(arguments[0]).getBoundingClientRect()"
@@ -164,7 +164,7 @@ def test_documentation_without_an_address_is_served_beside_the_page(browser: Bro
 
 def test_story_of_a_node_has_its_last_steps(browser: Browser, shown: Shown) -> None:
     shown.put(shown.resource(0, 0, created=60))
-    browser.until(lambda: browser.one("#rows button.node")).click()
+    browser.click("#rows button.node")
     browser.until(lambda: "WHAT HAPPENED LAST" in browser.text("#story").upper())
     row = browser.one("#story table tr")
     assert row.text.split("\n")[:2] == ["created", "gpu-0-0"]
@@ -215,7 +215,7 @@ def test_story_of_a_claim_has_its_timeline_as_a_picture(browser: Browser, shown:
     shown.recorder.note([claim], "bind", 1002.0, 1002.5)
     shown.recorder.served(claim, "node-0", 999.0)
     shown.put(objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()))
-    browser.until(lambda: browser.one("#served-body button")).click()
+    browser.click("#served-body button")
     picture = browser.until(lambda: browser.one("#story svg[role=img]"))
     assert picture.get_attribute("aria-label") == (
         "attached by the fabric 2.00 s, bound by the scheduler 500 ms, 2.50 s in total")
@@ -240,7 +240,7 @@ def test_search_and_states_choose_nodes(browser: Browser, shown: Shown) -> None:
     browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
     browser.until(lambda: len(browser.all("#rows button.node")) == 2)
     shown.put(shown.resource(0, 0, state="Detaching"))
-    browser.until(lambda: browser.one('#legend [data-key="leaving"]')).click()
+    browser.click('#legend [data-key="leaving"]')
     browser.until(lambda: [each.text for each in browser.all("#rows button.node")] == ["node-0"])
 
 
@@ -370,7 +370,7 @@ def test_box_and_device_lead_to_each_other(browser: Browser, shown: Shown) -> No
     published = objects.local_slice("GPU-gpu-0-0")
     published["spec"]["devices"][0]["attributes"]["switch"] = {"string": "0000:80:00.0"}
     shown.put(published)
-    browser.until(lambda: browser.one("#rows .inbox button")).click()
+    browser.click("#rows .inbox button")
     browser.until(lambda: "box 1/box-0" in browser.text("#story-title"))
     browser.until(lambda: "Devices on machines".upper() in browser.text("#story").upper())
     assert [each.text.split("\n")[-1] for each in browser.all("#story .claims button")] == [
@@ -440,7 +440,7 @@ def test_switches_are_drawn_and_said_in_words(browser: Browser, shown: Shown) ->
 
 def test_switch_box_and_node_lead_to_each_other(browser: Browser, shown: Shown) -> None:
     shown.look(free=3, boxes=2, switches=CABLED)
-    browser.until(lambda: browser.one("#links tbody button")).click()
+    browser.click("#links tbody button")
     browser.until(lambda: "switch 1/s1" in browser.text("#story-title"))
     browser.until(lambda: [each.text for each in browser.all("#story tbody tr")] == [
         "machine node-0 1 port 512 Gbit/s", "machine node-1 1 port", "box box-0 2 ports 1 down 256 Gbit/s",

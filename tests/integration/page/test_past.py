@@ -35,7 +35,7 @@ def test_details_have_events_and_the_last_log_lines(browser: Browser, shown: Sho
          "source": {"component": "default-scheduler"}}]}
     shown.history.append(logged("default/more", "PodHeld", "waits for devices", claims=("default/more",)))
     more(shown)
-    browser.until(lambda: browser.one("#queue-body button")).click()
+    browser.click("#queue-body button")
     browser.until(lambda: "Pod FailedScheduling × 3 0/2 nodes are available (default-scheduler)"
                   in browser.text("#records"))
     assert "PodHeld default/more: waits for devices" in browser.text("#records")
@@ -44,7 +44,7 @@ def test_details_have_events_and_the_last_log_lines(browser: Browser, shown: Sho
 
 def test_without_the_permission_it_says_what_to_apply(browser: Browser, shown: Shown) -> None:
     shown.api.paths[EVENTS.path(namespace="default")] = Forbidden(403, "Forbidden", "cannot list events")
-    browser.until(lambda: browser.one("#rows button.node")).click()
+    browser.click("#rows button.node")
     browser.until(lambda: "deploy/ui/rbac.yaml" in browser.text("#records"))
 
 
@@ -54,7 +54,7 @@ def commands(browser: Browser) -> list[str]:
 
 
 def test_details_have_the_commands_that_help_now(browser: Browser, shown: Shown) -> None:
-    browser.until(lambda: browser.one("#rows button.node")).click()
+    browser.click("#rows button.node")
     browser.until(lambda: commands(browser))
     assert commands(browser)[0] == ("ansible-playbook composable.infra.detach -e composable_config_path=config.yml "
                                     "-e composable_detach_nodes=node-0 --check")
@@ -64,11 +64,11 @@ def test_details_have_the_commands_that_help_now(browser: Browser, shown: Shown)
     broken["status"]["error"] = "the device fell off the bus"
     shown.put(broken)
     more(shown)
-    browser.until(lambda: browser.one('#troubles [data-key="device/gpu-0-0"]')).click()
+    browser.click('#troubles [data-key="device/gpu-0-0"]')
     browser.until(lambda: any("node-agent" in each for each in commands(browser)))
     assert not any("detach" in each for each in commands(browser)), "a faulty device is no idle one"
     browser.one("#story-close").click()
-    browser.until(lambda: browser.one("#queue-body button")).click()
+    browser.click("#queue-body button")
     browser.until(lambda: "kubectl logs more -n default --all-containers --tail=50" in commands(browser))
     assert commands(browser)[0].startswith("ansible-playbook composable.infra.plan ")
 
@@ -106,5 +106,5 @@ def test_what_was_refused_says_to_whom_and_why(browser: Browser, shown: Shown) -
 
 def test_what_a_claim_waits_for_is_said_beside_its_commands(browser: Browser, shown: Shown) -> None:
     more(shown)
-    browser.until(lambda: browser.one("#queue-body button")).click()
+    browser.click("#queue-body button")
     browser.until(lambda: "waits for 1 x A100 40G" in browser.text("#story dl"))

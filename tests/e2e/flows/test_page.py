@@ -89,7 +89,7 @@ def test_devices_move_as_pods_come_and_go(stage: Stage, browser: Browser) -> Non
 def test_switches_of_the_fabric_are_drawn(browser: Browser) -> None:
     """As the emulated CDI Manager tells them: everything hangs on one."""
     browser.until(lambda: browser.one("#links svg").get_attribute("aria-label") == (
-        "switch switch-1 leads to machines node-0, node-1, node-2; box box-1"))
+        "switch switch-1 leads to machines node-0, node-1, node-2 and box box-1"))
     browser.until(lambda: "box-1" in browser.text("#rows"))
     browser.script('document.getElementById("links").scrollIntoView({block: "center"})')
     picture(browser, "page-links")

@@ -71,7 +71,7 @@ def test_an_idle_device_of_another_node_is_moved_for_a_claim_that_waits(
     assert (shown.changed, shown.result("Move the devices")["skipped"]) == ([], True)
     assert not changes_asked(stage, since), "check mode changes nothing, nor the playbook without a proposal"
     refused = asked(stage, proposal="000000000000")
-    assert f"it is now {proposal['id']}" in refused["msg"]
+    assert f"It is now {proposal['id']}" in refused["msg"]
     assert idle in attached(stage)
     released = run(stage, tmp_path, proposal["id"])
     assert released.changed == ["Move the devices"]

@@ -31,8 +31,8 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.autoscal
 
 log = logging.getLogger("composable.infra")
 OUT_OF_RESOURCES, OTHER = 1, 99
-NOBODY = ("no pod waits for a device or a node. The provider attaches devices for pods only, and does not serve a "
-          "ProvisioningRequest. Create the pods instead")
+NO_POD_WAITS = ("no pod waits for a device or a node. The provider attaches devices for pods only, and does not "
+                "serve a ProvisioningRequest. Create the pods instead")
 # Nodes on which a pod's devices may fail to come before its scale-up fails.
 MOST_NODES = 8
 # Seconds for which a failure is reported if Cluster Autoscaler does not react.
@@ -299,4 +299,4 @@ def reasons(plan: ScaleUpPlan) -> str:
         by_reason.setdefault(reason, []).append(f"{pod.namespace}/{pod.name}")
     told = [f"{', '.join(sorted(names)[:3])}{' and other pods' if len(names) > 3 else ''}: {reason}"
             for reason, names in by_reason.items()]
-    return "; ".join(told) or NOBODY
+    return "; ".join(told) or NO_POD_WAITS

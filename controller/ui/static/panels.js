@@ -91,9 +91,9 @@ export function claims(model, choice, open, clear) {
   document.getElementById("queue-title").textContent = `Waiting claims (${of(waiting, waitingInAll)})`;
   document.getElementById("served-title").textContent = `Claims with devices (${of(served, servedInAll)})`;
   const unmatched = (all) => [element("p", { class: "quiet" }, `0 of ${count(all)} match the search and the filters. `, element("button", { type: "button", data: { key: "clear" }, onclick: clear, text: "Clear them" }))];
-  const nobody = () => [model.claims.size ? element("p", { class: "quiet", text: "No claim has devices." }) : next("No claim has devices.", model.process.docs, "quickstart.md", "Request a device")];
+  const noClaims = () => [model.claims.size ? element("p", { class: "quiet", text: "No claim has devices." }) : next("No claim has devices.", model.process.docs, "quickstart.md", "Request a device")];
   list("queue-body", waiting, open, choice.narrow && waitingInAll ? [`0 of ${waitingInAll}`, () => unmatched(waitingInAll)] : ["", () => [element("p", { class: "quiet", text: "No claim waits." })]], (row) => [ticking("since", row.since || row.created), whyWaits(model, row)]);
-  list("served-body", served, open, choice.narrow && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, nobody], (row) => [element("span", {}, ticking("since", row.created)),
+  list("served-body", served, open, choice.narrow && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, noClaims], (row) => [element("span", {}, ticking("since", row.created)),
     [model.given(row) || row.wants, [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")].filter(Boolean).join(", ")]);
 }
 

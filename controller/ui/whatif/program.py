@@ -38,7 +38,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 
 Json = dict[str, t.Any]
 NO_NODES = "There is nothing to replay: no node has a machine that the CDI Manager shows."
-NOBODY = "There is nothing to replay: the cluster has no claim, and no new pods are set. Set the new pods per hour."
+NOTHING_TO_REPLAY = ("There is nothing to replay: the cluster has no claim, and no new pods are set. "
+                     "Set the new pods per hour.")
 TOO_LARGE = "The cluster is too large for the memory that the controller may use for a question. Capture it with the " \
             "module fabric_capture, and use the module fabric_whatif."
 NICE = 5
@@ -90,7 +91,7 @@ def told(before: Capture, question: Json) -> Json:
     if question["simulate"]:
         return {**plan, **_replayed(before, after, question["simulate"])}
     empty = not compared.before.claims and not compared.after.claims
-    return {**plan, **({"note": NOBODY} if empty else {})}
+    return {**plan, **({"note": NOTHING_TO_REPLAY} if empty else {})}
 
 
 def _replayed(before: Capture, after: Capture, given: Json) -> Json:

@@ -89,7 +89,7 @@ def test_it_ends_once_and_begins_once(steps: ClaimSteps, metrics: RecordedMetric
 
 def test_whoever_ends_it_first_begins_what_follows(steps: ClaimSteps, metrics: RecordedMetrics, clock: Clock) -> None:
     steps.end("gate", "pod", [], then="bind")
-    assert steps.began("bind", "pod") == 0.0, "nobody saw it begin"
+    assert steps.began("bind", "pod") == 0.0, "this process did not see the step begin"
     steps.begin("gate", "pod")
     clock.now = 101.0
     steps.end("gate", "pod", [], then="bind")

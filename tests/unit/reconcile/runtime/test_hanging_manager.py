@@ -58,7 +58,7 @@ def test_other_nodes_and_gates_are_served_meanwhile(quiet: tuple[ControllerManag
         stranger["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "rdma.example.com"
         bench.put(stranger, gated_pods.pod("nic"))
         engine.queue.add(GatesKey())
-        bench.wait(lambda: not gated_pods.gate_names(bench, "nic"), "the gate of a pod that is let go")
+        bench.wait(lambda: not gated_pods.gate_names(bench, "nic"), "the gate of the released pod")
         bench.wait(lambda: len(engine.reader) == HANGING, "all readings that hang are under way")
     finally:
         go.set()

@@ -96,7 +96,7 @@ def test_what_the_capture_does_not_have_is_refused_by_name(two: Bench, config: E
 
 def test_where_there_is_nothing_to_replay_it_says_so(quiet: Quiet, config: EngineConfig) -> None:
     _engine, bench = quiet
-    assert program.answered(lines(bench, config, change="hold", seconds="5"))["note"] == program.NOBODY
+    assert program.answered(lines(bench, config, change="hold", seconds="5"))["note"] == program.NOTHING_TO_REPLAY
     bench.drop(next(iter(bench.state.nodes.list())))
     assert program.answered(lines(bench, config, change="hold", seconds="5")) == {"error": program.NO_NODES}
     bench.state.snapshot = None

@@ -100,6 +100,8 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     tracer = start_tracer(args.otlp_endpoint, SERVICE)
     engine = ControllerManager(limited, config.manager(), config, roles=roles, metrics=metrics, tracer=tracer)
     metrics.ask(partial(gauges, engine))
+    for said in config.deprecations:
+        log.warning("%s", said)
     for said in costs(config.settings.idle_minimums):
         log.info("%s", said)
     ending = Ending(stop)

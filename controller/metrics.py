@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from ansible_collections.composable.infra.controller.build import BuildInfo
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
     COUNTERS,
+    FORMER_LABELS,
     GAUGES,
     HISTOGRAMS,
     PREFIX,
@@ -50,8 +51,7 @@ class PrometheusMetrics:
         self._histograms = {name: Histogram(PREFIX + name, metric.help, [*metric.labels], buckets=metric.buckets,
                                             registry=self.registry)
                             for name, metric in HISTOGRAMS.items()}
-        self._deprecated = {name: Summary(PREFIX + metric.replaces, f"Deprecated. Use {PREFIX}{name}. {metric.help}",
-                                          registry=self.registry)
+        self._deprecated = {name: _former(name, metric, self.registry)
                             for name, metric in HISTOGRAMS.items() if metric.replaces}
         self.registry.register(BuildInfo())
         for name, metric in [*COUNTERS.items(), *HISTOGRAMS.items()]:
@@ -71,7 +71,8 @@ class PrometheusMetrics:
         histogram, bounded = self._histograms[name], _bounded(HISTOGRAMS[name], self._known, labels)
         (histogram.labels(**bounded) if bounded else histogram).observe(seconds)
         if name in self._deprecated:
-            self._deprecated[name].observe(seconds)
+            former = self._deprecated[name]
+            (former.labels(*bounded.values()) if bounded else former).observe(seconds)
 
     def total(self, name: str, **labels: str) -> float:
         """Return the sum of the counter ``name`` over all series with these labels."""
@@ -89,6 +90,15 @@ class PrometheusMetrics:
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus that CONTENT_TYPE names."""
         return generate_latest(self.registry)
+
+
+def _former(name: str, metric: Metric, registry: CollectorRegistry) -> Summary | Histogram:
+    """Return the metric with its former name, which has the measurements of ``metric``, too."""
+    said = f"Deprecated. Use {PREFIX}{name}. {metric.help}"
+    if not metric.labels:
+        return Summary(PREFIX + metric.replaces, said, registry=registry)
+    labels = [FORMER_LABELS.get(label, label) for label in metric.labels]
+    return Histogram(PREFIX + metric.replaces, said, labels, buckets=metric.buckets, registry=registry)
 
 
 class _Asked:

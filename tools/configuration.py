@@ -21,7 +21,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 Option = Mapping[str, t.Any]
 # The page that shows how to use a key.
 GUIDES = {"device_info": "quickstart.md#2-write-the-configuration", "fabric": "guides/connect-a-manager.md",
-          "node_hands": "guides/node-agent.md", "kube_api_qps": "guides/operating.md#limit-requests-to-the-api-server",
+          "node_operations": "guides/node-agent.md",
+          "kube_api_qps": "guides/operating.md#limit-requests-to-the-api-server",
           "handover": "handover.md", "unserved": "gated.md#which-pod-first", "allocation_policy": "gated.md#which-node",
           "hold_timeout": "gated.md#how-long-a-pod-waits", "gone_node_power": "guides/alerts.md#a-node-is-gone",
           "max_group_size": "guides/groups.md", "prewarm": "guides/prewarm.md", "namespace_quotas": "guides/quotas.md",

@@ -27,16 +27,16 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     COUNTERS,
     GAUGES,
     HISTOGRAMS,
-    HOPS,
     PREFIX,
     READ_COUNTERS,
+    STEPS,
     WATCHES,
     Metric,
 )
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "metrics.md"
 BEGIN, END = "<!-- {0}: written by tools/metrics_page.py -->", "<!-- end of {0} -->"
-LONG = {tuple(CONTROLLERS["controller"]), tuple(HOPS), tuple(WATCHES["resource"])}
+LONG = {tuple(CONTROLLERS["controller"]), tuple(STEPS), tuple(WATCHES["resource"])}
 HEAD = ["| Metric | Type | What | Labels |", "|---|---|---|---|"]
 
 
@@ -53,8 +53,8 @@ def controllers() -> list[str]:
 
 def claim_steps() -> list[str]:
     """Return the table of the steps of a timeline."""
-    return ["| `hop` | From | Until |", "|---|---|---|",
-            *(f"| `{name}` | {begin} | {end} |" for name, (begin, end) in HOPS.items())]
+    return ["| `step` | From | Until |", "|---|---|---|",
+            *(f"| `{name}` | {begin} | {end} |" for name, (begin, end) in STEPS.items())]
 
 
 def agents() -> list[str]:
@@ -95,7 +95,7 @@ def _values(values: tuple[str, ...]) -> str:
 
 def page(text: str) -> str:
     """Return the page with updated tables."""
-    for name, lines in (("controllers", controllers()), ("hops", claim_steps()), ("agents", agents()),
+    for name, lines in (("controllers", controllers()), ("steps", claim_steps()), ("agents", agents()),
                         ("autoscaler", autoscaler())):
         begin, end = BEGIN.format(name), END.format(name)
         before, found, rest = text.partition(begin)

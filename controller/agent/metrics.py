@@ -40,14 +40,16 @@ class AgentMetrics:
         self.steps = Histogram(f"{PREFIX}agent_step_duration_seconds", "Seconds from the previous step on the "
                                "node, or from the request, to this step.", ["step"], buckets=BUCKETS,
                                registry=registry)
-        self.troubles = Counter(f"{PREFIX}agent_troubles_total", "Problems on the node, by reason.", ["reason"],
+        self.problems = Counter(f"{PREFIX}agent_problems_total", "Problems on the node, by reason.", ["reason"],
                                 registry=registry)
+        self._troubles = Counter(f"{PREFIX}agent_troubles_total", f"Deprecated. Use {PREFIX}agent_problems_total. "
+                                 "Problems on the node, by reason.", ["reason"], registry=registry)
         self.restarts = Counter(f"{PREFIX}agent_plugin_restarts_total", "Pods of a vendor's DRA plugin that the agent "
                                 "restarted.", registry=registry)
         self.xids = Counter(f"{PREFIX}agent_xids_total", "Xids in the node's kernel log since the agent started.",
                             ["xid"], registry=registry)
         steps = dict.fromkeys((*STEPS_UP, *STEPS_DOWN, *STEPS_OF_MEMORY))
-        for labels, metric in ((steps, self.steps), (REASONS, self.troubles)):
+        for labels, metric in ((steps, self.steps), (REASONS, self.problems), (REASONS, self._troubles)):
             for value in labels:
                 metric.labels(value)
         for xid in (*map(str, XIDS), OTHER):
@@ -78,7 +80,8 @@ class AgentMetrics:
         for step, began, ended in new_steps(before, now, asked):
             self.steps.labels(step).observe(max(0.0, ended - began))
         if now.trouble and now.trouble != (before.trouble if before else None):
-            self.troubles.labels(now.trouble.reason).inc()
+            self.problems.labels(now.trouble.reason).inc()
+            self._troubles.labels(now.trouble.reason).inc()
 
     def xid(self, number: int) -> None:
         """Count an Xid."""

@@ -153,7 +153,8 @@ def told(timeline: Timeline, steps: Iterable[tuple[str, float]] = ()) -> Json:
     """Return a timeline as the page draws it."""
     return {"claim": timeline.claim, "node": timeline.node, "created": timeline.created, "began": timeline.began,
             "ended": timeline.ended,
-            "spans": [{"hop": span.hop, "words": WORDS[span.hop], "share": span.share, "who": SHARE_WORDS[span.share],
+            "spans": [{"step": span.step, "words": WORDS[span.step], "share": span.share,
+                       "who": SHARE_WORDS[span.share],
                        "began": span.began, "ended": span.ended} for span in timeline.merged()],
             "steps": [{"step": name, "at": at} for name, at in (timeline.steps or steps)]}
 

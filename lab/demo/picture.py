@@ -40,9 +40,9 @@ def _spans(times: ClaimTimes) -> Iterator[Span]:
             ("gate", None if times.ready else shown, told),
             ("bind" if gated or times.called or times.ready else "handover", told, placed),
             ("start", placed, times.running)]
-    for hop, began, ended in ways:
+    for step, began, ended in ways:
         if began is not None and ended is not None:
-            yield Span(hop, began, max(began, ended))
+            yield Span(step, began, max(began, ended))
 
 
 def show(claims: Sequence[ClaimTimes], svg: Path | None) -> None:

@@ -49,7 +49,7 @@ class StageOptions:
 
     ``devices`` is the total per model. ``announce`` is how long a start of the vendor's DRA plugin
     takes. ``announce_patience`` is how long the agents wait until a plugin shows a device.
-    Meanwhile they restart the plugin. ``hands`` is like the setting node_hands. With ``agent``, a
+    Meanwhile they restart the plugin. ``hands`` is like the setting node_operations. With ``agent``, a
     node agent runs for each node. ``spare_machines`` are machines of the fabric that are no nodes.
     ``real_nodes`` is the number of nodes with their own kubelet. Their agents run as a DaemonSet,
     see ``installed.py``, and their pods have a second container without devices. ``managers`` are
@@ -188,7 +188,7 @@ class Stage:
             "handover": o.handover,
             "device_no_removal_duration": o.hold,
             "scan_interval": o.scan_interval,
-            "node_hands": o.hands,
+            "node_operations": o.hands,
             "fabric": self.emulator.fabric_config(manager=manager or o.managers[0], attach_timeout=o.attach_timeout),
             **o.extra,
         }

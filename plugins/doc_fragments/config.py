@@ -202,10 +202,11 @@ options:
           - Seconds between two polls of the fabric. From 0.1 to 86400.
         type: float
         default: 5.0
-      node_hands:
+      node_operations:
         description:
           - Which program does the node operations, V(agent) the node agent, V(ssh) the playbooks with
             M(composable.infra.node_device), V(none) no program.
+          - C(node_hands) is the former name of this key. It works until version 2.0.0.
         type: str
         choices: [agent, ssh, none]
         default: agent

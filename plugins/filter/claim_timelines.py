@@ -47,10 +47,11 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(claims) with C(claim), C(node), C(seconds) and C(hops) (seconds by step), the newest first. C(waits) with C(hop),
-    C(words), C(count), C(median), C(p95) and C(longest) in seconds, and C(said) with these three as texts.
+    C(claims) with C(claim), C(node), C(seconds) and C(steps) (seconds by step), the newest first. C(waits) with
+    C(step), C(words), C(count), C(median), C(p95) and C(longest) in seconds, and C(said) with these three as texts.
     C(all_claims) says whether the waits are those of all claims, and not only of claims with attached devices. C(svg)
-    and C(waits_svg) are the pictures, each empty if there is nothing to draw.
+    and C(waits_svg) are the pictures, each empty if there is nothing to draw. C(hops) and C(hop) are former names of
+    C(steps) and C(step), which work until version 2.0.0.
   type: dict
 """
 
@@ -90,13 +91,14 @@ def _counted(text: str, since: float) -> list[Waits]:
 
 
 def _claim_row(timeline: Timeline) -> Row:
+    steps = {span.step: round(span.seconds, 3) for span in timeline.merged()}
     return {"claim": timeline.claim, "node": timeline.node, "seconds": round(timeline.seconds, 3),
-            "hops": {span.hop: round(span.seconds, 3) for span in timeline.merged()}}
+            "steps": steps, "hops": steps}
 
 
 def _wait_row(row: Waits) -> Row:
-    return {"hop": row.hop, "words": words_of(row.hop), "count": row.count, "median": round(row.median, 3),
-            "p95": round(row.p95, 3), "longest": round(row.longest, 3),
+    return {"step": row.step, "hop": row.step, "words": words_of(row.step), "count": row.count,
+            "median": round(row.median, 3), "p95": round(row.p95, 3), "longest": round(row.longest, 3),
             "said": {"median": duration(row.median), "p95": duration(row.p95), "longest": duration(row.longest)}}
 
 

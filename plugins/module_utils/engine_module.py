@@ -47,12 +47,17 @@ def config_secrets(inline: object) -> set[str]:
 def config(module: AnsibleModule | TaskContext) -> EngineConfig:
     """Return the engine's configuration from ``config_path`` (a YAML file) or ``config``.
 
-    Raise BadConfig with a sentence that names the field, its value and the allowed values.
+    Show a deprecation for each key with its former name. Raise BadConfig with a sentence that names
+    the field, its value and the allowed values.
     """
     params = module.params
     if params.get("config_path"):
-        return EngineConfig.load(params["config_path"])
-    return EngineConfig.from_dict(params["config"])
+        found = EngineConfig.load(params["config_path"])
+    else:
+        found = EngineConfig.from_dict(params["config"])
+    for text in found.deprecations:
+        module.deprecate(text, version="2.0.0", collection_name="composable.infra")
+    return found
 
 
 def spec(**options: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -67,7 +72,8 @@ def spec(**options: dict[str, t.Any]) -> dict[str, t.Any]:
 def main(given: Mapping[str, t.Any], work: Work) -> None:
     """Run a module with work that needs only a TaskContext. ``given`` is from ``spec``."""
     module = EngineModule(**given)
-    run(module, lambda _module: work(TaskContext(module.params, module.check_mode, warn=module.warn)))
+    task = TaskContext(module.params, module.check_mode, warn=module.warn, deprecate=module.deprecate)
+    run(module, lambda _module: work(task))
 
 
 def run(module: AnsibleModule, work: Callable[[AnsibleModule], dict[str, t.Any]]) -> None:

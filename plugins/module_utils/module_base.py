@@ -28,13 +28,15 @@ KNOWN_ERRORS: tuple[type[Exception], ...] = (FabricError, ApiError, BadKubeconfi
 class TaskContext:
     """The task as a piece of work sees it, in a module or in Ansible's own process.
 
-    ``say`` shows progress while the task runs, if possible. ``warn`` shows a warning to the user.
+    ``say`` shows progress while the task runs, if possible. ``warn`` shows a warning to the user,
+    and ``deprecate`` shows a deprecation, with the arguments of AnsibleModule.deprecate.
     """
 
     params: Mapping[str, t.Any]
     check_mode: bool
     say: Callable[[str], object] = lambda text: None
     warn: Callable[[str], object] = lambda text: None
+    deprecate: Callable[..., object] = lambda text, **_removed: None
 
 
 Work = Callable[[TaskContext], dict[str, t.Any]]
@@ -85,7 +87,8 @@ class ConnectedModule(AnsibleModule):
 def main(spec: Mapping[str, t.Any], work: Work) -> None:
     """Run a module with work that needs only a TaskContext."""
     module = ConnectedModule(**spec)
-    result = run_work(work, TaskContext(module.params, module.check_mode, warn=module.warn))
+    result = run_work(work, TaskContext(module.params, module.check_mode, warn=module.warn,
+                                        deprecate=module.deprecate))
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

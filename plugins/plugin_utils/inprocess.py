@@ -100,7 +100,7 @@ class InProcess(ActionBase):
             words = problem(self.spec["argument_spec"], self._task.args) or self._refusal(checked.errors)
             return _clean({"failed": True, "msg": words}, secrets)
         task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say,
-                           Display().warning)
+                           Display().warning, Display().deprecated)
         return _clean({"changed": False} | run_work(type(self).work, task, self.errors), secrets)
 
     def _refusal(self, errors: AnsibleValidationErrorMultiple) -> str:

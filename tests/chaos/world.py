@@ -146,7 +146,7 @@ class World:
         return EngineConfig.from_dict({
             "device_info": rows(), "fabric": {**_FABRIC, "attach_timeout": scenario.attach_timeout},
             "scan_interval": scenario.scan, "workers": 4,
-            "node_hands": "agent", "device_no_removal_duration": scenario.hold, "handover_timeout": 15.0,
+            "node_operations": "agent", "device_no_removal_duration": scenario.hold, "handover_timeout": 15.0,
             "hold_timeout": HOLD_TIMEOUT, "placement_timeout": PLACEMENT_TIMEOUT, "gone_node_duration": 60.0,
             "gone_node_power": scenario.gone_node_power,
             "handover_models": dict.fromkeys(scenario.direct, "direct"),

@@ -172,7 +172,7 @@ def waits(rows: Rows, namespace: str | None, span: Span) -> dict[str, Points]:
     for hour in sorted(hours):
         of_hour = {place: row for place, row in rows.items() if place[0] == hour}
         for row in waits_of(of_hour, namespace):
-            if row.hop == TOTAL:
+            if row.step == TOTAL:
                 found["p50"].append((hour * HOUR, row.median))
                 found["p95"].append((hour * HOUR, row.p95))
     return found

@@ -31,6 +31,6 @@ export function remedy(what, text) {
   if (text.includes("gone") || text.includes("not ready")) return `${RUNBOOK}#a-node-is-gone`;
   if (text.includes("same providerID")) return `${RUNBOOK}#no-device-is-requested`;
   if (text.includes("providerID") || text.includes("no fabric")) return `${RUNBOOK}#the-pod-stays-pending`;
-  if (text.includes("node agent") || text.includes("node_hands")) return `${RUNBOOK}#idle-devices-are-not-returned`;
+  if (text.includes("node agent") || text.includes("node_operations")) return `${RUNBOOK}#idle-devices-are-not-returned`;
   return `${RUNBOOK}#no-device-is-requested`;
 }

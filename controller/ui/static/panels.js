@@ -128,7 +128,7 @@ export function waits({ bounds, words, waits: rows }) {
   show("waits-body", JSON.stringify(rows), () => {
     if (!rows.length) return [element("p", { class: "quiet", text: "No claim was served in the last day." })];
     const head = element("tr", {}, ...["Step", "Claims", "Median", "p95", "Longest", "Distribution"].map((text) => element("th", { scope: "col", text })));
-    const body = rows.map((row) => element("tr", {}, element("th", { scope: "row", text: words[row.hop] ?? "total" }), element("td", { text: count(row.count) }),
+    const body = rows.map((row) => element("tr", {}, element("th", { scope: "row", text: words[row.step] ?? "total" }), element("td", { text: count(row.count) }),
       ...[row.median, row.p95, row.longest].map((value) => element("td", { text: seconds(value) })), element("td", {}, spark(row.counts, bounds))));
     return [element("table", {}, element("thead", {}, head), element("tbody", {}, ...body))];
   });

@@ -45,9 +45,10 @@ def write_captured(state: ClusterState, config: EngineConfig, question: Json, fi
         return NOT_SEEN
     stores = state.stores
     agents = {name: True for name in state.nodes.names() if state.agents.alive(name)} \
-        if config.node_hands == AGENT else {}
+        if config.node_operations == AGENT else {}
     now = time.time()
-    head = Capture(now, config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands, agents,
+    head = Capture(now, config.planning, config.fabric.manager, config.fabric.attach_timeout,
+                   config.node_operations, agents,
                    {kind.plural: () for kind in stores}, state.snapshot)
     file.write(json.dumps({"question": question, "capture": as_document(head)}) + "\n")
     for kind, keep in keepers(config.settings.label).items():

@@ -17,7 +17,7 @@ from ..fabric.connect import connect
 from ..fabric.errors import BadConfiguration
 from ..planning.accounting import settings as usage
 from ..planning.settings import DNS_LABEL, BadSetting, Settings
-from .state.node_agents import AGENT, NODE_HANDS
+from .state.node_agents import AGENT, NODE_OPERATIONS
 
 try:
     import yaml
@@ -30,7 +30,10 @@ ROLES = ("publisher", "scaler", "operator")
 # Keys with their lowest and highest number. ``EngineConfig`` has the defaults.
 _NUMBERS = {"scan_interval": (0.1, 86400), "kube_api_qps": (1, 100000)}
 _COUNTS = {"workers": 64, "parallel_attaches": 1024, "kube_api_burst": 100000}
-ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, *usage.KEYS, "lease_namespace", "node_hands", "provisioning_requests"})
+ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, *usage.KEYS, "lease_namespace", "node_operations",
+                         "provisioning_requests"})
+# Present name of each key that has a former name, which is accepted until version 2.0.0.
+FORMER_KEYS: t.Final[Mapping[str, str]] = {"node_hands": "node_operations"}
 
 
 class BadConfig(Exception):
@@ -42,14 +45,15 @@ class BadConfig(Exception):
 class EngineConfig:
     """Configuration of an engine, besides the connection to the cluster.
 
-    ``scan_interval`` is the number of seconds between two polls of the CDI Manager. ``node_hands``
+    ``scan_interval`` is the number of seconds between two polls of the CDI Manager. ``node_operations``
     says which program runs node operations: the node agent (``agent``), playbooks over SSH
     (``ssh``), or none (``none``). ``kube_api_qps`` and ``kube_api_burst`` limit the requests of a
     controller to the API server, per second and at once after a pause. ``provisioning_requests``
     says whether ProvisioningRequests are served. ``usage_label`` is the key of a label of pods by
     which usage is summed, ``usage_rates`` the price of an hour by model in ``usage_currency``.
     ``prometheus_url`` is the address of a Prometheus that scrapes the controllers, for the history
-    on the page. ``planning`` has the keys from which ``settings`` were made.
+    on the page. ``planning`` has the keys from which ``settings`` were made. ``deprecations`` has
+    a sentence for each key with its former name.
     """
 
     settings: Settings
@@ -58,7 +62,7 @@ class EngineConfig:
     workers: int = 32
     parallel_attaches: int = 256
     lease_namespace: str = "composable-infra"
-    node_hands: str = AGENT
+    node_operations: str = AGENT
     kube_api_qps: float = 800.0
     kube_api_burst: int = 1600
     provisioning_requests: bool = False
@@ -68,6 +72,7 @@ class EngineConfig:
     prometheus_url: str = ""
     source: str = "config"
     planning: Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
+    deprecations: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def manager(self) -> FabricManager:
         """Connect to the CDI Manager. Raise BadConfig with the file if the connection shows a bad
@@ -89,11 +94,15 @@ class EngineConfig:
         with ``where``."""
         if not isinstance(data, Mapping):
             raise BadConfig(f"{where}: must be a mapping of settings, is {type(data).__name__}")
+        former = [key for key in FORMER_KEYS if key in data]
+        data = {FORMER_KEYS[key]: data[key] for key in former} | {k: v for k, v in data.items() if k not in former}
+        deprecations = tuple(f"{where}: {key} is deprecated. Use {FORMER_KEYS[key]}." for key in former)
         try:
             planning = _planning_keys(data)
             settings = Settings.from_dict(planning)
             fabric = FabricConfig.from_dict(_mapping(data.get("fabric"), "fabric"))
-            return cls(settings, fabric, source=where, planning=planning, **_engine(data, settings))
+            return cls(settings, fabric, source=where, planning=planning, deprecations=deprecations,
+                       **_engine(data, settings))
         except (BadSetting, BadConfiguration) as error:
             raise BadConfig(f"{where}: {error}") from None
 
@@ -125,7 +134,7 @@ def settings_of(data: Mapping[str, t.Any]) -> Settings:
 
 
 def _planning_keys(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {k: v for k, v in data.items() if k not in ENGINE_KEYS and k != "fabric"}
+    return {k: v for k, v in data.items() if k not in ENGINE_KEYS and k not in FORMER_KEYS and k != "fabric"}
 
 
 def _mapping(value: object, name: str) -> dict[str, t.Any]:
@@ -145,11 +154,11 @@ def _engine(data: Mapping[str, t.Any], settings: Settings) -> dict[str, t.Any]:
         value = found[key]
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _COUNTS[key]:
             raise BadSetting(key, value, f"must be a whole number from 1 to {_COUNTS[key]}")
-    hands = found.get("node_hands", AGENT)
-    if hands not in NODE_HANDS:
-        raise BadSetting("node_hands", hands, f"must be one of {', '.join(NODE_HANDS)}")
-    if settings.direct_models and hands != AGENT:
-        raise BadSetting("node_hands", hands, f"must be {AGENT}: {settings.direct_models[0]} has the "
+    program = found.get("node_operations", AGENT)
+    if program not in NODE_OPERATIONS:
+        raise BadSetting("node_operations", program, f"must be one of {', '.join(NODE_OPERATIONS)}")
+    if settings.direct_models and program != AGENT:
+        raise BadSetting("node_operations", program, f"must be {AGENT}: {settings.direct_models[0]} has the "
                          "handover direct, for which the node agents are the DRA driver")
     if not isinstance(serve := found.get("provisioning_requests", False), bool):
         raise BadSetting("provisioning_requests", serve, "must be true or false")

@@ -77,7 +77,7 @@ class NominationsKey(_Key):
 class IdleMinimumsKey(_Key):
     """All minimums of idle devices (``prewarm``). Their shares by node are computed together."""
 
-    controller: t.ClassVar[str] = "floors"
+    controller: t.ClassVar[str] = "minimums"
 
 
 @dataclass(frozen=True, slots=True)

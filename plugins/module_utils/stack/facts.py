@@ -22,7 +22,8 @@ PROVIDER_PREFIX = "fsas-cdi://"
 _MACHINE = "machine.openshift.io/machine"
 _HOST = "metal3.io/BareMetalHost"
 _CDI_MACHINE = "cluster-manager.cdi.io/machine"
-_HANDS = re.compile(r"""^node_hands:\s*["']?(\w+)""", re.MULTILINE)
+# The key of the configuration, and its former name.
+_NODE_OPERATIONS = re.compile(r"""^node_(?:operations|hands):\s*["']?(\w+)""", re.MULTILINE)
 _GATE = re.compile(r'^kubernetes_feature_enabled\{name="((?:DRA|DynamicResource)\w*)"[^}]*\}\s+([01])', re.MULTILINE)
 
 
@@ -93,8 +94,8 @@ def daemon_set(item: Json) -> Json:
 
 def controllers(item: Json) -> Json:
     """Return who does node operations according to the controllers' ConfigMap, or empty."""
-    found = _HANDS.search(str((item.get("data") or {}).get("config.yml", "")))
-    return {"namespace": item["metadata"]["namespace"], "node_hands": found.group(1) if found else ""}
+    found = _NODE_OPERATIONS.search(str((item.get("data") or {}).get("config.yml", "")))
+    return {"namespace": item["metadata"]["namespace"], "node_operations": found.group(1) if found else ""}
 
 
 def agent(item: Json, now: float) -> Json:

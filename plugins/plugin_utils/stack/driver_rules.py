@@ -141,7 +141,7 @@ def feature_gates(case: Case) -> Iterator[Finding]:
             "feature gates of the DRA driver",
             f"with {gate} the plugin has every GPU open: the node agent restarts it once more for each GPU that "
             "leaves a node, and without node agents no GPU leaves",
-            f"Keep controllers_node_hands at agent, or remove {gate} from nvidia_dra_driver_feature_gates",
+            f"Keep controllers_node_operations at agent, or remove {gate} from nvidia_dra_driver_feature_gates",
         )
 
 

@@ -109,7 +109,7 @@ def _compared(name: str, announced: set[str], shown: set[str] | None) -> Iterato
 
 def node_agents(case: Case) -> Iterator[Finding]:
     """Check that every node on the fabric has a live node agent, if agents do node operations."""
-    places = [item["namespace"] for item in case.listed("controllers") if item["node_hands"] == "agent"]
+    places = [item["namespace"] for item in case.listed("controllers") if item["node_operations"] == "agent"]
     agents = {agent["node"]: agent for agent in case.listed("agents")}
     for node in case.listed("nodes") if places else ():
         if not (node.get("labels") or {}).get(FABRIC):

@@ -254,8 +254,8 @@ def test_node_agents_run_on_every_node_and_go_where_others_do_the_work(lab: Lab,
     allowed = f"{RBAC}/namespaces/{PLUGINS}/roles/composable-infra-agent"
     assert lab.api.get(allowed)["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]
     config = lab.api.get(f"{NAMESPACE}/configmaps/composable-infra-config")["data"]["config.yml"]
-    assert yaml.safe_load(config)["node_hands"] == "agent"
-    well(run(controllers_node_hands="ssh"))
+    assert yaml.safe_load(config)["node_operations"] == "agent"
+    well(run(controllers_node_operations="ssh"))
     for gone in (path, policy, allowed, f"{RBAC}/clusterroles/composable-infra-agent"):
         assert not lab.api.exists(gone)
     well(run())

@@ -153,7 +153,7 @@ def test_timeline_outlives_the_process(stage: Stage, address: str) -> None:
         wait_for("it tells the story", lambda: (get(page, "story?key=claim/default/lasting") or {}).get("timeline"))
         told = get(page, "story?key=claim/default/lasting")
         assert told is not None
-        assert "attach" in [span["hop"] for span in told["timeline"]["spans"]]
+        assert "attach" in [span["step"] for span in told["timeline"]["spans"]]
     finally:
         OPENED.stop(other)
 
@@ -217,10 +217,10 @@ def claims_served(stage: Stage) -> list[str]:
 
 
 def waits(address: str) -> dict[str, int]:
-    """How many claims of the last day are counted, by hop."""
+    """How many claims of the last day are counted, by step."""
     told = get(address, "waits")
     assert told is not None
-    return {row["hop"]: row["count"] for row in told["waits"]}
+    return {row["step"]: row["count"] for row in told["waits"]}
 
 
 def shown(address: str, headers: dict[str, str]) -> Json:

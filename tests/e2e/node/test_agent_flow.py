@@ -69,7 +69,7 @@ def all_told(stage: Stage, count: int) -> list[Evidence]:
 
 
 def check_trace(collector: Collector, uid: str) -> None:
-    """One trace, named by the claim's uid, with a span of each hop for each device, of two processes and one root."""
+    """One trace, named by the claim's uid, with a span of each step for each device, of two processes and one root."""
     wanted = {"claim": 1, "plan": 1, "gate": 1, "bind": 1, **dict.fromkeys(("request", "attach", "slice"), 4)}
     steps = Counter({f"node {step}": 4 for step in STEPS_UP})  # one that was done again is there again
 

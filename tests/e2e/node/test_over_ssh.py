@@ -103,7 +103,7 @@ def rounds(lab: Lab, folder: Path) -> Played:
         {"ansible.builtin.wait_for": {"path": ended, "timeout": 600}, "async": 600, "poll": 0, "register": "node_job"},
         {"ansible.builtin.include_tasks": str(tasks / "node_rounds.yml")},
         {"ansible.builtin.file": {"path": ended, "state": "touch"}}]}]
-    given = {"kubeconfig": str(lab.kubeconfig), "config": {"node_hands": "ssh"}, "node_become": False}
+    given = {"kubeconfig": str(lab.kubeconfig), "config": {"node_operations": "ssh"}, "node_become": False}
     return play(folder, book, given, "-i", str(inventory), ANSIBLE_ASYNC_DIR=str(folder / "async"))
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks attach and detach with node_hands ssh: they do the nodes' part themselves, and no agent runs.
+"""The playbooks attach and detach with node_operations ssh: they do the nodes' part themselves, and no agent runs.
 
 The nodes' hosts are this machine, so no SSH is spoken; all else is as it is over SSH.
 """

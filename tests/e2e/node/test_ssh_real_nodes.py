@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Jobs of AWX attach and detach with node_hands ssh, on two real nodes, by real SSH.
+"""Jobs of AWX attach and detach with node_operations ssh, on two real nodes, by real SSH.
 
 Each node has a kubelet, and an sshd inside its namespaces with a host key of its own. ansible-runner
 starts the shipped playbooks from a private data directory, as AWX does: with the hosts that an update

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An engine without hands on the nodes fails there, as it must: a fabric attaches, but a node needs somebody.
 
-The nodes are truthful here and no agent runs: `node_hands` is `none`. These tests are kept, so that the lab never
+The nodes are truthful here and no agent runs: `node_operations` is `none`. These tests are kept, so that the lab never
 becomes kinder than hardware.
 """
 

@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
 SURVEY = json.loads((Path(__file__).parent / "survey.schema.json").read_text(encoding="utf-8"))
 # Jobs that log in to hosts whatever does the work on the nodes.
 ON_HOSTS = {"Composable bootstrap", "Composable verify", "Composable uninstall"}
-# Jobs that log in to the nodes where node_hands is ssh.
+# Jobs that log in to the nodes where node_operations is ssh.
 ON_NODES = {"Composable attach", "Composable scale pass", "Composable detach"}
 
 

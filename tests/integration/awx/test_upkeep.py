@@ -35,7 +35,7 @@ def run(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def test_jobs_that_work_on_nodes_over_ssh_have_their_hosts(awx: Awx, run: Run) -> None:
-    well(run(awx_config={**OPTIONS["awx_config"], "node_hands": "ssh"}))
+    well(run(awx_config={**OPTIONS["awx_config"], "node_operations": "ssh"}))
     assert {name for name, sources in sources_before(awx).items() if sources} == ON_HOSTS | ON_NODES
     groups = {name: json.loads(template["extra_vars"]).get("composable_node_hosts")
               for name, template in named(awx, "job_templates").items()}

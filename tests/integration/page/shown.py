@@ -50,7 +50,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.conftest import M
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
 Json = dict[str, t.Any]
-CONFIG = EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_hands": "ssh"})
+CONFIG = EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_operations": "ssh"})
 PROCESS = ProcessRow("1.0.0", "fm", "gated", 600.0, True, True, ("composable-infra-0",))
 
 

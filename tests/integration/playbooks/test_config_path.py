@@ -18,7 +18,7 @@ PLAYBOOKS = ROOT / "playbooks"
 PASSWORD = "only-in-the-file"
 # no file of a configuration is named, but by the environment
 ABSENT = "absent"
-CONFIG = {"device_info": [{"k8s-device-name": "a100", "cdi-model-name": "A100"}], "node_hands": "ssh",
+CONFIG = {"device_info": [{"k8s-device-name": "a100", "cdi-model-name": "A100"}], "node_operations": "ssh",
           "fabric": {"endpoint": "https://127.0.0.1:1", "password": PASSWORD}}
 # the working folder of a run has it as config.yml
 PATH = {"composable_config_path": "config.yml", "composable_detach_nodes": ["node-1"],
@@ -47,13 +47,13 @@ def book_of(folder: Path, tasks: list[Json]) -> str:
 
 def test_tasks_of_all_playbooks_take_a_relative_path(tmp_path: Path) -> None:
     """settings.yml is of detach and drain_and_detach, node_hosts.yml of attach, and both check the configuration."""
-    shown = {"node_hands": "{{ node_hands }}", "wanted": "{{ detach_wanted }}",
+    shown = {"node_operations": "{{ node_operations }}", "wanted": "{{ detach_wanted }}",
              "paths": "{{ [given.config_path, given.report_dir] }}"}
     included = [{"ansible.builtin.include_tasks": str(PLAYBOOKS / "tasks" / name)}
                 for name in ("settings.yml", "node_hosts.yml")]
     book = book_of(tmp_path, [*included, {"name": "show", "ansible.builtin.debug": {"msg": shown}}])
     done = well(ran(tmp_path, book, {**PATH, "composable_report_dir": "report"}))
-    assert done.result("show")["msg"] == {"node_hands": "ssh", "wanted": ["A100"],
+    assert done.result("show")["msg"] == {"node_operations": "ssh", "wanted": ["A100"],
                                           "paths": [str(tmp_path / "work" / name) for name in ("config.yml", "report")]}
     assert PASSWORD not in done.output
 
@@ -61,7 +61,7 @@ def test_tasks_of_all_playbooks_take_a_relative_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["attach", "report"])
 def test_a_shipped_playbook_goes_on_to_the_cluster(tmp_path: Path, name: str) -> None:
     """`attach` passes the path to a module, and `report` reads the file itself."""
-    done = ran(tmp_path, f"composable.infra.{name}", PATH, yaml.safe_dump({**CONFIG, "node_hands": "agent"}))
+    done = ran(tmp_path, f"composable.infra.{name}", PATH, yaml.safe_dump({**CONFIG, "node_operations": "agent"}))
     assert done.status != 0
     assert "/nowhere/kubeconfig" in "".join(done.failures) + done.output
 

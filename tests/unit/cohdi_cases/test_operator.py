@@ -260,7 +260,8 @@ def test_case_50_api_rejects_what_upstreams_does(wrong: dict[str, t.Any]) -> Non
 
 
 @pytest.mark.parametrize(("changes", "said"), [
-    ({"node_hands": "DEVICE_PLUGIN"}, "node_hands: 'DEVICE_PLUGIN' is not usable: must be one of agent, ssh, none"),
+    ({"node_operations": "DEVICE_PLUGIN"},
+     "node_operations: 'DEVICE_PLUGIN' is not usable: must be one of agent, ssh, none"),
     ({"fabric": {**FABRIC, "manager": "FTI_CDI"}}, "manager: 'FTI_CDI' is not allowed. Allowed are "),
 ])
 def test_case_51_bad_choice_in_the_configuration(changes: dict[str, t.Any], said: str) -> None:

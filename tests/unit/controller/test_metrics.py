@@ -81,6 +81,17 @@ def test_older_names_are_kept_and_say_that_they_go(metrics: PrometheusMetrics, n
     assert f"Deprecated. Use composable_{name}_duration_seconds." in said
 
 
+def test_former_name_of_a_histogram_has_the_former_label(metrics: PrometheusMetrics) -> None:
+    metrics.observe("step_duration_seconds", 0.3, step="attach", handover="gated")
+    for name, label in (("step_duration_seconds", "step"), ("hop_duration_seconds", "hop")):
+        found = {ending: value(metrics, f"{name}_{ending}", **{label: "attach", "handover": "gated"})
+                 for ending in ("count", "sum")}
+        assert found == {"count": 1, "sum": 0.3}
+    (said,) = [line for line in metrics.text().decode().splitlines()
+               if line.startswith("# HELP composable_hop_duration_seconds ")]
+    assert "Deprecated. Use composable_step_duration_seconds." in said
+
+
 def test_histogram_with_a_label(metrics: PrometheusMetrics) -> None:
     metrics.observe("queue_duration_seconds", 0.003, controller="node")
     assert value(metrics, "queue_duration_seconds_bucket", controller="node", le="0.005") == 1

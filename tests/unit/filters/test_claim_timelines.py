@@ -47,12 +47,12 @@ def test_claims_and_waits() -> None:
     found = claim_timelines([resource("a", served("one", 60.0), served("two", 30.0, 4.0)), objects.resource("b")],
                             now=NOW)
     assert found["claims"] == [
-        {"claim": "default/two", "node": "node-0", "seconds": 4.0, "hops": {"attach": 4.0}},
-        {"claim": "default/one", "node": "node-0", "seconds": 2.0, "hops": {"attach": 2.0}}]
+        {"claim": "default/two", "node": "node-0", "seconds": 4.0, "steps": {"attach": 4.0}, "hops": {"attach": 4.0}},
+        {"claim": "default/one", "node": "node-0", "seconds": 2.0, "steps": {"attach": 2.0}, "hops": {"attach": 2.0}}]
     assert found["waits"] == [
-        {"hop": hop, "words": words, "count": 2, "median": 2.0, "p95": 4.0, "longest": 4.0,
+        {"step": step, "hop": step, "words": words, "count": 2, "median": 2.0, "p95": 4.0, "longest": 4.0,
          "said": {"median": "2.00 s", "p95": "4.00 s", "longest": "4.00 s"}}
-        for hop, words in (("attach", "attached by the fabric"), ("total", "total"))]
+        for step, words in (("attach", "attached by the fabric"), ("total", "total"))]
     assert found["svg"].startswith("<svg")
     assert found["waits_svg"].startswith("<svg")
 
@@ -75,7 +75,8 @@ def test_waits_of_all_claims_are_those_that_were_counted() -> None:
     found = claim_timelines([resource("a", served("one", 60.0))], now=NOW, counted=all_of_them)
     assert [row["claim"] for row in found["claims"]] == ["default/one"]
     assert (found["all_claims"], found["waits"][0]) == (True, {
-        "hop": "attach", "words": "attached by the fabric", "count": 3, "median": 4.0, "p95": 9.0, "longest": 9.0,
+        "step": "attach", "hop": "attach", "words": "attached by the fabric", "count": 3, "median": 4.0,
+        "p95": 9.0, "longest": 9.0,
         "said": {"median": "4.00 s", "p95": "9.00 s", "longest": "9.00 s"}})
     assert "Of all claims that were served." in rendered("md", found)
     lately = claim_timelines([], 1.0, NOW, all_of_them)

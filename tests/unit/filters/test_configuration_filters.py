@@ -111,9 +111,9 @@ class TestHandovers:
         (DIRECT, {"agent_driver": DRIVER, "agent_kinds": ["cxl-memory"]},
          "config: device_info[0].kind: 'gpu' is not usable: A100 40G has the handover direct, and the driver of the "
          "node agents offers only cxl-memory (controllers_agent_dra_kinds)"),
-        ({**DIRECT, "node_hands": "ssh"}, {"agent_driver": DRIVER},
-         "config: node_hands: 'ssh' is not usable: must be agent: A100 40G has the handover direct, for which the node "
-         "agents are the DRA driver"),
+        ({**DIRECT, "node_operations": "ssh"}, {"agent_driver": DRIVER},
+         "config: node_operations: 'ssh' is not usable: must be agent: A100 40G has the handover direct, for which the "
+         "node agents are the DRA driver"),
         (CONFIG, {"handover": "direct"},
          "handover: 'direct' is not usable: the configuration has 'gated'. Give only one of them, or the same value"),
         (DIRECT, {"handover_models": {"A100 40G": "gated"}},

@@ -26,7 +26,7 @@ def test_hops_of_a_held_pod() -> None:
 
 
 def test_hops_of_a_claim_that_was_rescheduled() -> None:
-    assert [(span.hop, span.seconds) for span in timeline(POOLED).spans] == [
+    assert [(span.step, span.seconds) for span in timeline(POOLED).spans] == [
         ("request", 0.0), ("attach", 2.0), ("slice", 0.5), ("gate", 0.0), ("handover", 4.0), ("start", 0.0)]
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.plugins.module_utils import cluster_module
+from ansible_collections.composable.infra.plugins.module_utils import cluster_module, engine_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Unreachable
+from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as oneshot
@@ -68,6 +69,14 @@ def run(monkeypatch: pytest.MonkeyPatch) -> type[FakeRun]:
     monkeypatch.setattr(FakeRun, "error", None)
     monkeypatch.setattr(FakeRun, "log", [])
     return FakeRun
+
+
+def test_former_key_of_the_configuration_is_a_deprecation() -> None:
+    said: list[tuple[str, str]] = []
+    task = TaskContext({"config": {**CONFIG, "node_hands": "ssh"}}, False,
+                       deprecate=lambda text, *, version, collection_name: said.append((text, version)))
+    assert engine_module.config(task).node_operations == "ssh"
+    assert said == [("config: node_hands is deprecated. Use node_operations.", "2.0.0")]
 
 
 def test_scale_carries_out(run_module: RunModule) -> None:

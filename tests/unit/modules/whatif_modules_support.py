@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from ansible_collections.composable.infra.tests.unit.planning.builders import rows
 
-CONFIG = {"device_info": rows(), "node_hands": "ssh", "fabric": {
+CONFIG = {"device_info": rows(), "node_operations": "ssh", "fabric": {
     "endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
     "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}}

@@ -80,7 +80,7 @@ class BenchEngine(Engine):
 class Bench:
     """Everything that a pass needs. ``put`` is what the API server has and the watches have seen.
 
-    ``hands``: as the setting ``node_hands``; with ssh a stand-in does at once what the nodes are asked for.
+    ``hands``: as the setting ``node_operations``; with ssh a stand-in does at once what the nodes are asked for.
     """
 
     PARALLEL: t.Final = 8

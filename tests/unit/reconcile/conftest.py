@@ -47,7 +47,7 @@ def bench() -> Iterator[Bench]:
 def config() -> EngineConfig:
     """A configuration with the three models; the fabric is looked at all the time."""
     return EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "scan_interval": 0.1, "workers": 2,
-                                   "node_hands": "ssh"})
+                                   "node_operations": "ssh"})
 
 
 @pytest.fixture

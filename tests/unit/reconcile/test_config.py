@@ -12,7 +12,11 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import config as module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import (
+    BadConfig,
+    EngineConfig,
+    settings_of,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.config_support import (
     FABRIC,
     document,
@@ -23,16 +27,16 @@ from ansible_collections.composable.infra.tests.unit.reconcile.config_support im
 def test_defaults() -> None:
     found = EngineConfig.from_dict(document())
     assert (found.scan_interval, found.workers, found.parallel_attaches) == (5.0, 32, 256)
-    assert (found.lease_namespace, found.node_hands) == ("composable-infra", "agent")
+    assert (found.lease_namespace, found.node_operations) == ("composable-infra", "agent")
     assert found.fabric.endpoint == "https://manager.example"
     assert len(found.settings.models) == 3
 
 
 def test_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "config.yml"
-    path.write_text(yaml.safe_dump(document(scan_interval=2, node_hands="ssh")), encoding="utf-8")
+    path.write_text(yaml.safe_dump(document(scan_interval=2, node_operations="ssh")), encoding="utf-8")
     found = EngineConfig.load(str(path))
-    assert (found.scan_interval, found.node_hands) == (2, "ssh")
+    assert (found.scan_interval, found.node_operations) == (2, "ssh")
 
 
 @pytest.mark.parametrize(("content", "said"), [
@@ -96,22 +100,33 @@ def test_bounds(key: str, low: float, high: float) -> None:
     assert refused({**document(), key: None}).startswith(f"{key}: None ")
 
 
+def test_former_name_of_a_key_works_with_a_deprecation() -> None:
+    found = EngineConfig.from_dict(document(node_hands="ssh"), "c.yml")
+    assert (found.node_operations, found.deprecations) == (
+        "ssh", ("c.yml: node_hands is deprecated. Use node_operations.",))
+    both = EngineConfig.from_dict(document(node_hands="none", node_operations="ssh"))
+    assert (both.node_operations, len(both.deprecations)) == ("ssh", 1)
+    assert refused({**document(), "node_hands": "x"}).startswith("node_operations: 'x' is not usable")
+    assert EngineConfig.from_dict(document(node_operations="ssh")).deprecations == ()
+    assert settings_of(document(node_hands="ssh")) == settings_of(document())
+
+
 @pytest.mark.parametrize("hands", ["agent", "ssh", "none"])
 def test_hands_are_one_of_three(hands: str) -> None:
-    assert EngineConfig.from_dict(document(node_hands=hands)).node_hands == hands
+    assert EngineConfig.from_dict(document(node_operations=hands)).node_operations == hands
 
 
 @pytest.mark.parametrize("hands", ["ssh", "none"])
 def test_direct_needs_the_node_agents(hands: str) -> None:
-    said = refused({**document(), "node_hands": hands, "handover": "direct"})
-    assert said.startswith(f"node_hands: {hands!r} is not usable: must be agent: ")
+    said = refused({**document(), "node_operations": hands, "handover": "direct"})
+    assert said.startswith(f"node_operations: {hands!r} is not usable: must be agent: ")
     assert EngineConfig.from_dict(document(handover="direct")).settings.direct_models
 
 
 @pytest.mark.parametrize("hands", ["Agent", "", None, 5, ["agent"]])
 def test_other_hands_are_refused(hands: object) -> None:
-    said = refused({**document(), "node_hands": hands})
-    assert said == f"node_hands: {hands!r} is not usable: must be one of agent, ssh, none"
+    said = refused({**document(), "node_operations": hands})
+    assert said == f"node_operations: {hands!r} is not usable: must be one of agent, ssh, none"
 
 
 @pytest.mark.parametrize("name", [5, "", "Not A Namespace", None])

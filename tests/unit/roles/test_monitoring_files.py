@@ -40,7 +40,7 @@ def test_every_metric_is_one_that_there_is() -> None:
 @pytest.mark.parametrize("name", ["claims_waiting", "gated_pods", "gate_released_total", "gate_misjudged_total",
                                   "attach_duration_seconds_sum", "detach_duration_seconds_sum",
                                   "queue_duration_seconds_bucket", "reconcile_duration_seconds_bucket",
-                                  "hop_duration_seconds_bucket", "gate_pass_duration_seconds_bucket",
+                                  "step_duration_seconds_bucket", "gate_pass_duration_seconds_bucket",
                                   "attaches_total", "detaches_total", "leader", "fabric_up", "fabric_free_devices",
                                   "attached_devices", "pool_devices", "pools_refused", "orphans", "queue_depth",
                                   "watch_restarts_total", "devices{", "used_seconds_total", "idle_seconds_total",

@@ -204,11 +204,11 @@ def test_an_agents_lease_is_read_by_the_clock_of_the_api_server(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("config", "hands"), [
-    ("handover: gated\nnode_hands: agent\n", "agent"), ("node_hands: 'ssh'\n", "ssh"), ("handover: gated\n", ""),
+    ("handover: gated\nnode_hands: agent\n", "agent"), ("node_operations: 'ssh'\n", "ssh"), ("handover: gated\n", ""),
 ])
 def test_controllers_say_who_works_on_the_nodes(config: str, hands: str) -> None:
     item = {"metadata": {"namespace": "infra"}, "data": {"config.yml": config}}
-    assert facts.controllers(item) == {"namespace": "infra", "node_hands": hands}
+    assert facts.controllers(item) == {"namespace": "infra", "node_operations": hands}
 
 
 @pytest.mark.parametrize(("holder", "age", "alive"), [

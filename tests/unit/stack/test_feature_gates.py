@@ -60,7 +60,7 @@ def test_the_message_says_what_to_change() -> None:
     assert found(WARN, NVMLDeviceHealthCheck=True) == [
         "with NVMLDeviceHealthCheck the plugin has every GPU open: the node agent restarts it once more for each GPU "
         "that leaves a node, and without node agents no GPU leaves -> "
-        f"Keep controllers_node_hands at agent, or remove NVMLDeviceHealthCheck from {where}"]
+        f"Keep controllers_node_operations at agent, or remove NVMLDeviceHealthCheck from {where}"]
     assert f"DynamicMIG and MPSSupport exclude each other -> Remove one of them from {where}" in refused(
         DynamicMIG=True, MPSSupport=True)
     assert refused() == refused(PassthroughSupport=True, DeviceMetadata=True) == []

@@ -56,7 +56,7 @@ def cluster(**more: t.Any) -> Changes:
 
 
 ON_FABRIC = node("c", labels={"cohdi.io/fabric": "1"})
-HANDS = {"nodes": [LABELLED, ON_FABRIC], "controllers": [{"namespace": "infra", "node_hands": "agent"}]}
+HANDS = {"nodes": [LABELLED, ON_FABRIC], "controllers": [{"namespace": "infra", "node_operations": "agent"}]}
 LIVING = {"node": "c", "held": True, "seconds": 12.0, "alive": True}
 WRONG: list[tuple[str, Changes, Changes, str, str]] = [
     ("no release", {"releases": []}, {}, STOP, "no release of node-feature-discovery is installed"),
@@ -150,7 +150,7 @@ def test_all_well() -> None:
 def test_agents_are_looked_for_where_they_do_the_work() -> None:
     found = judge(cluster(**HANDS, agents=[LIVING]), PLAN)
     assert [f.found for f in found if f.check == "node agents"] == ["the agent of node c lives"]
-    others = {**HANDS, "controllers": [{"namespace": "infra", "node_hands": "ssh"}]}
+    others = {**HANDS, "controllers": [{"namespace": "infra", "node_operations": "ssh"}]}
     for more in (others, {**HANDS, "controllers": []}):
         assert verify(cluster(**more), PLAN)["stop"] == []
 

@@ -73,7 +73,7 @@ class Engine:
         self.stopping = threading.Event()
         fenced = client.guarded(self.fence.check_write)
         self.queue = queue or WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited, clock)
-        self.state = state or ClusterState(settings, NodeAgents(config.node_hands if operates else ELSEWHERE))
+        self.state = state or ClusterState(settings, NodeAgents(config.node_operations if operates else ELSEWHERE))
         self.state.clock = clock
 
         self.recorder = Recorder(fenced, component, component) if events else None

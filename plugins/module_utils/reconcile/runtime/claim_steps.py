@@ -46,24 +46,24 @@ class ClaimSteps:
         self._began: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._lock = threading.Lock()
 
-    def begin(self, hop: str, what: str, when: float = 0.0) -> None:
+    def begin(self, step: str, what: str, when: float = 0.0) -> None:
         """Begin a step of an object now, or at ``when``. A step that has already begun goes on."""
         with self._lock:
-            self._began.setdefault((hop, what), when or self._clock())
+            self._began.setdefault((step, what), when or self._clock())
             if len(self._began) > MOST:
                 self._began.popitem(last=False)
 
-    def began(self, hop: str, what: str) -> float:
+    def began(self, step: str, what: str) -> float:
         """Return when a step began, or 0.0 if unknown."""
         with self._lock:
-            return self._began.get((hop, what), 0.0)
+            return self._began.get((step, what), 0.0)
 
-    def forget(self, hop: str, what: str) -> float:
+    def forget(self, step: str, what: str) -> float:
         """Forget a step, and return when it began, or 0.0 if unknown."""
         with self._lock:
-            return self._began.pop((hop, what), 0.0)
+            return self._began.pop((step, what), 0.0)
 
-    def end(self, hop: str, what: str, claims: Iterable[ClaimRef], handover: str = "", *, then: str = "",
+    def end(self, step: str, what: str, claims: Iterable[ClaimRef], handover: str = "", *, then: str = "",
             **attributes: Attribute) -> None:
         """End a step. Do nothing if its beginning is unknown.
 
@@ -73,14 +73,14 @@ class ClaimSteps:
         claims = [*claims]
         with self._lock:
             now = self._clock()
-            if (began := self._began.pop((hop, what), 0.0)) and then:
+            if (began := self._began.pop((step, what), 0.0)) and then:
                 self._began.setdefault((then, what), now)
             if began:  # before another thread ends the next step and reports the claims as served
-                self.timelines.note(claims, hop, began, now)
+                self.timelines.note(claims, step, began, now)
         if began:
-            self._took(hop, claims, began, now, handover, "", attributes)
+            self._took(step, claims, began, now, handover, "", attributes)
 
-    def took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float = 0.0, *, handover: str = "",
+    def took(self, step: str, claims: Iterable[ClaimRef], began: float, ended: float = 0.0, *, handover: str = "",
              error: str = "", **attributes: Attribute) -> None:
         """Record a step that ended now, or at ``ended``.
 
@@ -89,17 +89,17 @@ class ClaimSteps:
         """
         claims, ended = [*claims], ended or self._clock()
         if not error:
-            self.timelines.note(claims, hop, began, ended)
-        self._took(hop, claims, began, ended, handover, error, attributes)
+            self.timelines.note(claims, step, began, ended)
+        self._took(step, claims, began, ended, handover, error, attributes)
 
-    def _took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float, handover: str, error: str,
+    def _took(self, step: str, claims: Iterable[ClaimRef], began: float, ended: float, handover: str, error: str,
               attributes: Mapping[str, Attribute]) -> None:
         if not error:
-            self.metrics.observe("hop_duration_seconds", max(0.0, ended - began), hop=hop,
+            self.metrics.observe("step_duration_seconds", max(0.0, ended - began), step=step,
                                  handover=handover or OF_NO_CLAIM)
         if self.tracer.enabled:
             for claim in claims:
-                self.tracer.span(claim.uid, hop, began, ended, {**attributes, **_named(claim)}, error)
+                self.tracer.span(claim.uid, step, began, ended, {**attributes, **_named(claim)}, error)
 
     def over(self, claims: Iterable[Json], error: str = "", **attributes: Attribute) -> None:
         """End the timelines of these ResourceClaims: they are served, or not served because of

@@ -18,7 +18,7 @@ from ...planning.device_info import HANDOVERS
 PREFIX: t.Final = "composable_"
 # Upper bounds in seconds, for durations of a CDI Manager and of the engine itself.
 MANAGER_BUCKETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0)
-HOP_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 180.0, 600.0)
+STEP_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 180.0, 600.0)
 ENGINE_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -28,7 +28,8 @@ class Metric:
     bounded.
 
     A label that is CONFIGURED takes its values from the configuration. ``buckets`` are upper bounds
-    of a histogram in seconds. ``replaces`` is the older name of a histogram, which was a summary.
+    of a histogram in seconds. ``replaces`` is the former name of a histogram. It was a summary if
+    the histogram has no labels, otherwise a histogram with labels of FORMER_LABELS.
     """
 
     help: str
@@ -37,9 +38,11 @@ class Metric:
     replaces: str = ""
 
 
+# Former name of a label in a metric with a former name.
+FORMER_LABELS: t.Final[Mapping[str, str]] = {"step": "hop"}
 # Label values from the configuration: the manager, and the models of device_info.
 CONFIGURED: t.Final = ()
-CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations", "floors",
+CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations", "minimums",
                               "provisioning")}
 # The first value of each label stands for success.
 REASONS_ATTACH = ("none", "exhausted", "refused", "missing", "busy", "unavailable", "unauthorized", "uncertain",
@@ -48,7 +51,7 @@ REASONS_DETACH = ("none", "claimed", "node_holds", "slice_shows", "node_is_back"
 WATCHES = {"resource": ("resourceclaims", "resourceslices", "nodes", "pods", "namespaces", "deviceclasses", "leases",
                         "composabilityrequests", "composableresources", "provisioningrequests")}
 # Steps of a claim's timeline in their order, each with the events at its begin and its end.
-HOPS: t.Final[Mapping[str, tuple[str, str]]] = {
+STEPS: t.Final[Mapping[str, tuple[str, str]]] = {
     "plan": ("a controller sees the gated pod", "its node is chosen"),
     "request": ("the node is chosen, or a pool device is allocated", "the request is sent to the CDI Manager"),
     "attach": ("the request is sent", "the CDI Manager has attached the device"),
@@ -84,8 +87,9 @@ HISTOGRAMS: t.Final[Mapping[str, Metric]] = {
     "reconcile_duration_seconds": Metric("Time that a worker takes for a key of the work queue.",
                                          CONTROLLERS, ENGINE_BUCKETS),
     "gate_pass_duration_seconds": Metric("Time of one plan of all gated pods.", buckets=ENGINE_BUCKETS),
-    "hop_duration_seconds": Metric("Time of each step on a claim's way to its device.",
-                                   {"hop": tuple(HOPS), "handover": (*HANDOVERS, OF_NO_CLAIM)}, HOP_BUCKETS),
+    "step_duration_seconds": Metric("Time of each step on a claim's way to its device.",
+                                    {"step": tuple(STEPS), "handover": (*HANDOVERS, OF_NO_CLAIM)}, STEP_BUCKETS,
+                                    replaces="hop_duration_seconds"),
 }
 # Values at the time of the scrape, see runtime/observed.py.
 GAUGES: t.Final[Mapping[str, Metric]] = {

@@ -20,7 +20,7 @@ from ...planning.bar_room import BAR_ROOM
 
 Json = dict[str, t.Any]
 AGENT, SSH, NONE = "agent", "ssh", "none"
-NODE_HANDS: t.Final = (AGENT, SSH, NONE)
+NODE_OPERATIONS: t.Final = (AGENT, SSH, NONE)
 # Not a setting: the operator is another process, perhaps CoHDI's, and does the node operations.
 ELSEWHERE: t.Final = "elsewhere"
 # Annotation of the Lease, in JSON: common attributes of all devices behind the fabric's ports of
@@ -31,7 +31,7 @@ _KNOWN_PLACES: t.Final = ("pcieRoot", "numaNode", BAR_ROOM)
 
 
 class NodeAgents:
-    """State of node operations. Thread-safe. ``kind`` is one of NODE_HANDS or ``elsewhere``.
+    """State of node operations. Thread-safe. ``kind`` is one of NODE_OPERATIONS or ``elsewhere``.
     ``clock`` returns seconds."""
 
     def __init__(self, kind: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -78,12 +78,13 @@ class NodeAgents:
     def missing(self, node: str) -> str:
         """Return in a sentence why node operations are not possible now, or an empty string."""
         if self.kind == NONE:
-            return f"node_hands is none, so no program can prove that a device is idle on node {node} and remove it"
+            return (f"node_operations is none, so no program can prove that a device is idle on node {node} "
+                    "and remove it")
         if self.kind == AGENT:
             with self._lock:
                 lease = self._leases.get(node)
             if lease is None:
-                return f"node {node} has no node agent. Install it with the role controllers, or set node_hands"
+                return f"node {node} has no node agent. Install it with the role controllers, or set node_operations"
             if not _is_alive(lease, self._clock()):
                 return f"the node agent of node {node} no longer renews its Lease. Check its pod"
         return ""

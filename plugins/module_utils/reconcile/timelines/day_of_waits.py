@@ -28,7 +28,7 @@ MOST_NAMESPACES: t.Final = 30
 OTHERS: t.Final = ""
 EDGES: t.Final = tuple(float(f"{digits}e{power}") for power in range(-3, 5)
                        for digits in (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
-HOPS: t.Final = (*SHARES, TOTAL)
+STEPS: t.Final = (*SHARES, TOTAL)
 Place = tuple[int, str, str]
 """Hour since the epoch, namespace, step of the timeline."""
 
@@ -48,13 +48,13 @@ class Counted:
         """Return the sum of both."""
         return Counted(self.counts + other.counts, max(self.longest, other.longest))
 
-    def as_waits(self, hop: str) -> Waits:
+    def as_waits(self, step: str) -> Waits:
         """Return the counts as a row of a histogram."""
         count = self.counts.total()
         spread = Counter[int]()
         for edge, n in self.counts.items():
             spread[bisect_left(BOUNDS, EDGES[edge] if edge < len(EDGES) else math.inf)] += n
-        return Waits(hop, count, self._quantile(0.5), self._quantile(0.95), self.longest,
+        return Waits(step, count, self._quantile(0.5), self._quantile(0.95), self.longest,
                      tuple(spread[place] for place in range(len(BOUNDS) + 1)))
 
     def _quantile(self, share: float) -> float:
@@ -74,21 +74,21 @@ def counted(timeline: Timeline) -> Rows:
     if not timeline.spans:
         return {}
     hour, namespace = int(timeline.ended // HOUR), timeline.claim.partition("/")[0]
-    waited = {**{span.hop: span.seconds for span in timeline.merged()}, TOTAL: timeline.seconds}
-    return {(hour, namespace, hop): Counted(Counter({bisect_left(EDGES, seconds): 1}), seconds)
-            for hop, seconds in waited.items()}
+    waited = {**{span.step: span.seconds for span in timeline.merged()}, TOTAL: timeline.seconds}
+    return {(hour, namespace, step): Counted(Counter({bisect_left(EDGES, seconds): 1}), seconds)
+            for step, seconds in waited.items()}
 
 
 def together(*tables: Rows) -> Rows:
     """Return the sum of all tables. Keep the first MOST_NAMESPACES namespaces by name."""
     found: dict[Place, Counted] = {}
     names: set[str] = set()
-    for (hour, namespace, hop), row in (each for table in tables for each in table.items()):
+    for (hour, namespace, step), row in (each for table in tables for each in table.items()):
         if namespace not in names and len(names) >= MOST_NAMESPACES:
             namespace = OTHERS
         elif namespace != OTHERS:
             names.add(namespace)
-        place = (hour, namespace, hop)
+        place = (hour, namespace, step)
         found[place] = found[place].plus(row) if place in found else row
     return found
 
@@ -102,10 +102,10 @@ def last_day(table: Rows, now: float) -> Rows:
 def waits_of(table: Rows, namespace: str | None = None) -> list[Waits]:
     """Return the waits of a namespace, or of all, in the order of the steps and then the total."""
     found: dict[str, Counted] = {}
-    for (_hour, of, hop), row in table.items():
+    for (_hour, of, step), row in table.items():
         if namespace is None or of == namespace != OTHERS:
-            found[hop] = found.get(hop, Counted()).plus(row)
-    return [found[hop].as_waits(hop) for hop in HOPS if hop in found]
+            found[step] = found.get(step, Counted()).plus(row)
+    return [found[step].as_waits(step) for step in STEPS if step in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,9 @@ class Stored:
     def text(self) -> str:
         """Return the table as JSON."""
         hours: dict[str, t.Any] = {}
-        for (hour, namespace, hop), row in sorted(self.table.items()):
+        for (hour, namespace, step), row in sorted(self.table.items()):
             pairs = [number for pair in sorted(row.counts.items()) for number in pair]
-            hours.setdefault(str(hour), {}).setdefault(namespace, {})[hop] = [round(row.longest, 3), pairs]
+            hours.setdefault(str(hour), {}).setdefault(namespace, {})[step] = [round(row.longest, 3), pairs]
         return json.dumps({"version": VERSION, "writer": self.writer, "number": self.number, "hours": hours},
                           separators=(",", ":"))
 
@@ -146,9 +146,9 @@ def _rows(hours: Mapping[str, t.Any]) -> Iterable[tuple[Place, Counted]]:
     """Yield the rows and omit unknown steps. Raise ValueError and others."""
     for hour, namespaces in hours.items():
         for namespace, claim_steps in namespaces.items():
-            for hop, (longest, pairs) in claim_steps.items():
+            for step, (longest, pairs) in claim_steps.items():
                 counts = Counter(dict(zip(map(int, pairs[::2]), map(int, pairs[1::2]), strict=True)))
                 if any(not 0 <= edge <= len(EDGES) or n < 1 for edge, n in counts.items()):
                     raise ValueError("counts must be above 0 and belong to a known bound")
-                if hop in HOPS:
-                    yield (int(hour), str(namespace), hop), Counted(counts, float(longest))
+                if step in STEPS:
+                    yield (int(hour), str(namespace), step), Counted(counts, float(longest))

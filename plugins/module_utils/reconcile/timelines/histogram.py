@@ -23,7 +23,7 @@ class Waits:
     counts waits above all bounds.
     """
 
-    hop: str
+    step: str
     count: int
     median: float
     p95: float
@@ -37,19 +37,19 @@ def waits(timelines: Iterable[Timeline]) -> list[Waits]:
     Each claim counts once.
     """
     known = {timeline.uid: timeline for timeline in timelines if timeline.spans}
-    found: dict[str, list[float]] = {hop: [] for hop in SHARES}
+    found: dict[str, list[float]] = {step: [] for step in SHARES}
     for timeline in known.values():
         for span in timeline.merged():
-            found[span.hop].append(span.seconds)
+            found[span.step].append(span.seconds)
     found[TOTAL] = [timeline.seconds for timeline in known.values()]
-    return [_waits(hop, sorted(each)) for hop, each in found.items() if each]
+    return [_waits(step, sorted(each)) for step, each in found.items() if each]
 
 
-def _waits(hop: str, seconds: Sequence[float]) -> Waits:
+def _waits(step: str, seconds: Sequence[float]) -> Waits:
     counts = [0] * (len(BOUNDS) + 1)
     for each in seconds:
         counts[next((place for place, bound in enumerate(BOUNDS) if each <= bound), len(BOUNDS))] += 1
-    return Waits(hop, len(seconds), quantile(seconds, 0.5), quantile(seconds, 0.95), seconds[-1], tuple(counts))
+    return Waits(step, len(seconds), quantile(seconds, 0.5), quantile(seconds, 0.95), seconds[-1], tuple(counts))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

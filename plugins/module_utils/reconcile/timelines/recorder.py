@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...kube.objects.claim_ref import ClaimRef
-from .timeline import MOST_HOPS, START, Span, Timeline
+from .timeline import MOST_STEPS, START, Span, Timeline
 
 # Number of claims that are in flight, and of served claims not written yet. The oldest are
 # forgotten first.
@@ -40,13 +40,13 @@ class TimelineRecorder:
         self._served: OrderedDict[str, tuple[Timeline, float]] = OrderedDict()
         self._written: OrderedDict[str, Timeline] = OrderedDict()
 
-    def note(self, claims: Iterable[ClaimRef], hop: str, began: float, ended: float) -> None:
+    def note(self, claims: Iterable[ClaimRef], step: str, began: float, ended: float) -> None:
         """Add a step of these claims that has ended.
 
         A served claim may have one more step. A claim that the scheduler allocates again is served
         before its pod is bound.
         """
-        span = Span(hop, began, ended)
+        span = Span(step, began, ended)
         with self._lock:
             for claim in claims:
                 if found := self._served.get(claim.uid):
@@ -75,7 +75,7 @@ class TimelineRecorder:
         with self._lock:
             known = {claim.uid: found[0] for claim in claims if (found := self._served.get(claim.uid))}
             for uid, timeline in known.items():
-                if not any(span.hop == START for span in timeline.spans):
+                if not any(span.step == START for span in timeline.spans):
                     self._served[uid] = (_with(timeline, Span(START, min(timeline.ended, now), now)), now)
         for timeline in known.values():
             self._due(timeline.node, now)
@@ -125,4 +125,4 @@ class TimelineRecorder:
 
 
 def _with(timeline: Timeline, span: Span) -> Timeline:
-    return replace(timeline, spans=(*timeline.spans, span)[-MOST_HOPS:])
+    return replace(timeline, spans=(*timeline.spans, span)[-MOST_STEPS:])

@@ -44,11 +44,11 @@ def _line(timeline: Timeline, top: float, longest: float) -> Iterator[str]:
 
 
 def _bar(span: Span, left: float, width: float, top: float) -> Iterator[str]:
-    words = f"{WORDS[span.hop]}: {_seconds(span.seconds)}, waits for {SHARE_WORDS[span.share]}"
+    words = f"{WORDS[span.step]}: {_seconds(span.seconds)}, waits for {SHARE_WORDS[span.share]}"
     yield (f'<rect x="{left:.1f}" y="{top + 4:.1f}" width="{width:.1f}" height="16" rx="2" '
            f'fill="{COLOURS[span.share]}"><title>{escape(words)}</title></rect>')
-    if len(span.hop) * LETTER < width - 8:
-        yield f'<text x="{left + 4:.1f}" y="{top + 16:.1f}" fill="#fff">{escape(span.hop)}</text>'
+    if len(span.step) * LETTER < width - 8:
+        yield f'<text x="{left + 4:.1f}" y="{top + 16:.1f}" fill="#fff">{escape(span.step)}</text>'
 
 
 def _legend() -> Iterator[str]:
@@ -79,7 +79,7 @@ def _bounds() -> list[str]:
 
 
 def _row(row: Waits, top: float, wide: float) -> Iterator[str]:
-    yield _text(0, top + 28, _short(words_of(row.hop), 34))
+    yield _text(0, top + 28, _short(words_of(row.step), 34))
     most = max(row.counts)
     for place, count in enumerate(row.counts):
         height, left = 22 * count / most, LABEL + place * wide
@@ -90,9 +90,9 @@ def _row(row: Waits, top: float, wide: float) -> Iterator[str]:
     yield _text(WIDTH - 150, top + 28, f"half within {_seconds(row.median)}")
 
 
-def words_of(hop: str) -> str:
+def words_of(step: str) -> str:
     """Return a step in words."""
-    return "total" if hop == TOTAL else WORDS[hop]
+    return "total" if step == TOTAL else WORDS[step]
 
 
 def _svg(height: float, title: str, parts: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from ...node.evidence import STEPS_UP, Evidence
 Json = dict[str, t.Any]
 ANNOTATION: t.Final = "composable.infra/timelines"
 VERSION: t.Final = 1
-KEPT, MOST_HOPS = 8, 64
+KEPT, MOST_STEPS = 8, 64
 # A step waits for this collection, the CDI Manager with its hardware, the node, or kube-scheduler.
 ENGINE, FABRIC, NODE, SCHEDULER = "engine", "fabric", "node", "scheduler"
 START: t.Final = "start"
@@ -41,7 +41,7 @@ SHARE_WORDS: t.Final[dict[str, str]] = {ENGINE: "composable.infra", FABRIC: "fab
 class Span:
     """One step, a key of SHARES, with times in seconds since the epoch."""
 
-    hop: str
+    step: str
     began: float
     ended: float
 
@@ -53,7 +53,7 @@ class Span:
     @property
     def share(self) -> str:
         """Return which part of the system the step waited for."""
-        return SHARES.get(self.hop, ENGINE)
+        return SHARES.get(self.step, ENGINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class Timeline:
         their begin."""
         found: dict[str, Span] = {}
         for span in self.spans:
-            known = found.get(span.hop, span)
-            found[span.hop] = Span(span.hop, min(known.began, span.began), max(known.ended, span.ended))
+            known = found.get(span.step, span)
+            found[span.step] = Span(span.step, min(known.began, span.began), max(known.ended, span.ended))
         return tuple(sorted(found.values(), key=lambda span: (span.began, span.ended)))
 
 
@@ -129,14 +129,14 @@ def node_steps(evidence: Evidence | None, since: float) -> tuple[tuple[str, floa
 def _told(timeline: Timeline) -> Json:
     return {"claim": timeline.claim, "uid": timeline.uid, "node": timeline.node,
             "created": format_micro_time(timeline.created),
-            "hops": [{"hop": span.hop, "began": format_micro_time(span.began), "ended": format_micro_time(span.ended)}
-                     for span in timeline.spans[:MOST_HOPS]],
+            "hops": [{"hop": span.step, "began": format_micro_time(span.began), "ended": format_micro_time(span.ended)}
+                     for span in timeline.spans[:MOST_STEPS]],
             "steps": [{"step": name, "at": format_micro_time(at)} for name, at in timeline.steps]}
 
 
 def _read(told: Json) -> Timeline:
     spans = [Span(each["hop"], parse_time(each["began"]), parse_time(each["ended"]))
-             for each in told["hops"][:MOST_HOPS] if each["hop"] in SHARES]
+             for each in told["hops"][:MOST_STEPS] if each["hop"] in SHARES]
     steps = [(str(each["step"]), parse_time(each["at"])) for each in told.get("steps") or ()]
     return Timeline(_text(told["claim"]), _text(told["uid"]), _text(told["node"]), parse_time(told["created"]),
                     tuple(span for span in spans if span.began and span.ended),

@@ -33,7 +33,7 @@ class Capture:
 
     ``taken`` is in seconds since the epoch. ``settings`` are the keys of the configuration file
     that the planners read. ``manager`` is the kind of CDI Manager, ``attach_timeout`` is in
-    seconds, and ``node_hands`` is as in the configuration. ``agents`` are the nodes with the Lease
+    seconds, and ``node_operations`` is as in the configuration. ``agents`` are the nodes with the Lease
     of a node agent, and whether an agent holds it. ``fabric`` is the poll of the CDI Manager, which
     is read first. ``past`` are the claims of the last days.
     """
@@ -42,7 +42,7 @@ class Capture:
     settings: Mapping[str, t.Any]
     manager: str
     attach_timeout: float
-    node_hands: str
+    node_operations: str
     agents: Mapping[str, bool]
     objects: Objects
     fabric: FabricSnapshot
@@ -68,7 +68,7 @@ def take(client: Client, config: EngineConfig) -> Capture:
     keep = keepers(config.settings.label)
     objects = {kind.plural: tuple(client.list(kind, trim=trim).items) for kind, trim in keep.items()}
     return Capture(client.server_time(), config.planning, config.fabric.manager, config.fabric.attach_timeout,
-                   config.node_hands, _agents(client, config), objects, fabric,
+                   config.node_operations, _agents(client, config), objects, fabric,
                    read_past(client, config.lease_namespace, config.settings, objects))
 
 
@@ -79,7 +79,7 @@ def _look(client: Client, manager: FabricManager, config: EngineConfig) -> Fabri
 
 
 def _agents(client: Client, config: EngineConfig) -> dict[str, bool]:
-    if config.node_hands != AGENT:
+    if config.node_operations != AGENT:
         return {}
     selector = ",".join(f"{name}={value}" for name, value in AGENT_LABELS.items())
     found = client.list(LEASES, namespace=config.lease_namespace, label_selector=selector).items

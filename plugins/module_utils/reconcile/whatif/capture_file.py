@@ -35,8 +35,9 @@ class BadCapture(BadConfig):
 def as_document(capture: Capture) -> Json:
     """Return the capture as plain data, in the order of the file."""
     return {"format": FORMAT, "version": VERSION, "taken": capture.taken, "settings": dict(capture.settings),
-            "manager": capture.manager, "attach_timeout": capture.attach_timeout, "node_hands": capture.node_hands,
-            "agents": dict(capture.agents), "past": capture.past.as_document(),
+            "manager": capture.manager, "attach_timeout": capture.attach_timeout,
+            "node_operations": capture.node_operations, "agents": dict(capture.agents),
+            "past": capture.past.as_document(),
             "fabric": _fabric_document(capture.fabric),
             "objects": {kind: list(found) for kind, found in capture.objects.items()}}
 
@@ -68,7 +69,7 @@ def of_document(data: object, where: str) -> Capture:
 def _capture(data: Mapping[str, t.Any]) -> Capture:
     Settings.from_dict(data["settings"])
     return Capture(float(data["taken"]), {**data["settings"]}, str(data["manager"]), float(data["attach_timeout"]),
-                   str(data["node_hands"]), {str(node): bool(held) for node, held in data["agents"].items()},
+                   str(data["node_operations"]), {str(node): bool(held) for node, held in data["agents"].items()},
                    {kind: _objects(found) for kind, found in data["objects"].items()},
                    _fabric(data["fabric"]),
                    PastArrivals.of_document(data["past"]) if data.get("past") else PastArrivals())

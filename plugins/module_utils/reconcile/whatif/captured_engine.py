@@ -62,7 +62,8 @@ def engine_of(capture: Capture) -> Engine:
     Raise BadSetting for settings that cannot be used.
     """
     config = EngineConfig(Settings.from_dict(capture.settings), FabricConfig(
-        endpoint="", manager=capture.manager, attach_timeout=capture.attach_timeout), node_hands=capture.node_hands)
+        endpoint="", manager=capture.manager, attach_timeout=capture.attach_timeout),
+        node_operations=capture.node_operations)
     fabric = t.cast(FabricManager, _CapturedFabric(capture.fabric))
     engine = Engine(t.cast(Client, _NoCluster()), fabric, config, events=False)
     _fill(engine.state, capture)

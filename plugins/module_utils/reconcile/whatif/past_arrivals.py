@@ -129,7 +129,7 @@ def _waits(client: Client, namespace: str) -> Rows:
 
 
 def _served(waits: Rows) -> Served:
-    return {(hour, namespace): row.counts.total() for (hour, namespace, hop), row in waits.items() if hop == TOTAL}
+    return {(hour, namespace): row.counts.total() for (hour, namespace, step), row in waits.items() if step == TOTAL}
 
 
 def _came(settings: Settings, objects: Mapping[str, Sequence[Json]], ended: Mapping[str, float]) -> Iterator[Came]:

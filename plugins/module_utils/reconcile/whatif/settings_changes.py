@@ -68,7 +68,7 @@ def read_settings(options: Options, capture: Capture) -> OtherSettings:
         made = Settings.from_dict({**capture.settings, **given})
     except BadSetting as error:
         raise BadChange(f"{options.where}.settings.{error.field}", error.value, error.allowed) from None
-    if made.direct_models and capture.node_hands != AGENT:
+    if made.direct_models and capture.node_operations != AGENT:
         raise BadChange(f"{options.where}.settings", dict(given), f"{made.direct_models[0]} would have the handover "
-                        f"direct, which needs node_hands {AGENT}. The capture has {capture.node_hands}")
+                        f"direct, which needs node_operations {AGENT}. The capture has {capture.node_operations}")
     return OtherSettings(dict(given))

@@ -264,7 +264,7 @@ def test_an_open_device_is_tried_again_until_it_is_let_go(node: Node) -> None:
     until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
     assert node.operations.calls.count(("release", "dev-1")) == 2
     assert node.trouble("gpu-1") == ""
-    counted = node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": OPEN_ON_NODE})
+    counted = node.metrics.registry.get_sample_value("composable_agent_problems_total", {"reason": OPEN_ON_NODE})
     assert counted == 1
 
 

@@ -255,7 +255,7 @@ def test_trouble_that_lasts_is_told(reason: str, times: int) -> None:
         until("the trouble is told", lambda: node.trouble("gpu-1") == reason)
         assert node.operations.calls.count(("bring_up", "dev-1")) == times
         assert node.deleted_pods() == []
-        assert node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": reason}) == 1
+        assert node.metrics.registry.get_sample_value("composable_agent_problems_total", {"reason": reason}) == 1
 
 
 def test_trouble_that_passes_is_not_told() -> None:
@@ -265,7 +265,7 @@ def test_trouble_that_passes_is_not_told() -> None:
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
-        assert node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": DRIVER_FAILED}) == 0
+        assert node.metrics.registry.get_sample_value("composable_agent_problems_total", {"reason": DRIVER_FAILED}) == 0
 
 
 def test_a_step_that_failed_is_tried_again_soon_though_the_clock_was_stepped_back(

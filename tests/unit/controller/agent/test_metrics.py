@@ -42,8 +42,9 @@ def test_a_trouble_is_counted_once() -> None:
     metrics, trouble = AgentMetrics(), EVIDENCE.with_trouble(NOT_ON_BUS, "it is not there", 1000.0)
     metrics.evidence(EVIDENCE, trouble, 0.0)
     metrics.evidence(trouble, trouble.with_step(BOUND, 1001.0), 0.0)
-    assert value(metrics, "troubles_total", reason=NOT_ON_BUS) == 1
-    assert sum(value(metrics, "troubles_total", reason=reason) or 0 for reason in REASONS) == 1
+    assert value(metrics, "problems_total", reason=NOT_ON_BUS) == 1
+    assert value(metrics, "troubles_total", reason=NOT_ON_BUS) == 1, "the former name"
+    assert sum(value(metrics, "problems_total", reason=reason) or 0 for reason in REASONS) == 1
 
 
 def test_xids_that_are_not_known_are_counted_together() -> None:

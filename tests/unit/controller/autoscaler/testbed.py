@@ -85,7 +85,7 @@ class Testbed:
         self.bench.fabric = self.fabric
         self.bench.build()
         self.api = self.bench.api
-        self.config = EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_hands": "ssh"})
+        self.config = EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_operations": "ssh"})
         self.groups = AutoscalerConfig.from_dict(groups or GROUPS, self.config.settings)
         self.number = 0
         self.api.put(DEVICE_CLASSES, {

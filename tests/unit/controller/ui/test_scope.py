@@ -104,7 +104,7 @@ def test_waits_are_of_the_namespace_s_own_claims(shared: Looked) -> None:
     for claim, seconds in (("rival/secret-claim", 40.0), ("mine/train", 2.0), ("rival/secret-claim", 50.0)):
         began = time.time() - 60.0
         shared.waits.count(Timeline(claim, claim, "node-0", began, (Span("attach", began, began + seconds),)))
-    counts = {scope: [(row["hop"], row["count"], row["longest"]) for row in shared.stories.waits(scope)["waits"]]
+    counts = {scope: [(row["step"], row["count"], row["longest"]) for row in shared.stories.waits(scope)["waits"]]
               for scope in (MINE, Scope("rival"), Scope("nobody"), EVERYTHING)}
     assert [rows[0] if rows else None for rows in counts.values()] == [
         ("attach", 1, pytest.approx(2.0)), ("attach", 2, pytest.approx(50.0)), None, ("attach", 3, pytest.approx(50.0))]

@@ -88,7 +88,7 @@ def test_bound_before_the_reply_to_the_gates_removal_has_all_its_hops(
     monkeypatch.setattr(PodWriter, "ungate", bound_at_once)
     ask(held)
     serve(held)
-    took = [held.metrics.observed("hop_duration_seconds", hop=hop, handover="gated") for hop in ("gate", "bind")]
+    took = [held.metrics.observed("step_duration_seconds", step=step, handover="gated") for step in ("gate", "bind")]
     assert [len(times) for times in took] == [1, 1]
     assert held.claim_steps.began("bind", "uid-train") == 0.0, "it would go on for ever"
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One claim's story, from the gate to the running pod and back: each log line has its uid, each hop its time."""
+"""One claim's story, from the gate to the running pod and back: each log line has its uid, each step its time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_spans import RecordedSpans
 
 UID = "uid-train"
-HOPS = ["plan", "request", "attach", "slice", "gate", "bind"]
+STEPS = ["plan", "request", "attach", "slice", "gate", "bind"]
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_every_hop_is_measured_and_traced(held: Bench, spans: RecordedSpans) -> 
     ask(held)
     serve(held)
     bind(held, "train")
-    assert spans.names(UID) == [*HOPS, "claim"]
-    assert all(len(held.metrics.observed("hop_duration_seconds", hop=hop, handover="gated")) == 1 for hop in HOPS)
+    assert spans.names(UID) == [*STEPS, "claim"]
+    assert all(len(held.metrics.observed("step_duration_seconds", step=step, handover="gated")) == 1 for step in STEPS)
     assert [span.began <= span.ended for span in spans.spans] == [True] * 7
     assert len(held.metrics.observed("gate_pass_duration_seconds")) > 0
     assert not held.claim_steps.began("request", UID)

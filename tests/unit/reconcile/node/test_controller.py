@@ -358,7 +358,7 @@ def test_use_and_timeline_of_a_device_are_one_write(bench: Bench) -> None:
     assert len(written) == 1
     assert written[0][cohdi.IN_USE] == "true"
     (timeline,) = of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))
-    assert (timeline.claim, timeline.spans[0].hop) == ("default/train", "attach")
+    assert (timeline.claim, timeline.spans[0].step) == ("default/train", "attach")
     assert timelines.to_write("node-0") == []
     bench.reconcile(NodeRecordsKey("node-0"))
     assert len(of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))) == 1

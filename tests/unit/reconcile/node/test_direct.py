@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, device_users
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import SetPoolDevice
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import pool_snapshot
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import HOPS
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import STEPS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import pool_devices
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.usage import usage
@@ -67,10 +67,11 @@ def test_claim_is_told_that_its_device_is_ready(bench: Bench) -> None:
 
 def test_hops_of_the_way_are_measured_as_direct(bench: Bench) -> None:
     served(bench)
-    assert {hop for hop in HOPS if bench.metrics.observed("hop_duration_seconds", hop=hop, handover="direct")} == {
+    assert {step for step in STEPS
+            if bench.metrics.observed("step_duration_seconds", step=step, handover="direct")} == {
         "attach", "slice"}
-    assert not any(bench.metrics.observed("hop_duration_seconds", hop=hop, handover=other)
-                   for hop in HOPS for other in ("gated", "reschedule", "none"))
+    assert not any(bench.metrics.observed("step_duration_seconds", step=step, handover=other)
+                   for step in STEPS for other in ("gated", "reschedule", "none"))
     assert bench.claim_steps.began("bind", "uid-train"), "the scheduler has to see the condition and to bind the pod"
 
 

@@ -49,7 +49,7 @@ def test_device_is_attached_before_anybody_asks(bench: Bench) -> None:
     bench.run(5)
     assert len(bench.fabric.attaches) == 1
     assert not bench.fabric.detaches
-    assert len(bench.metrics.observed("hop_duration_seconds", hop="attach", handover="none")) == 1
+    assert len(bench.metrics.observed("step_duration_seconds", step="attach", handover="none")) == 1
 
 
 def test_one_that_is_taken_is_followed_by_another(bench: Bench) -> None:

@@ -65,7 +65,7 @@ def test_a_hop_takes_from_its_beginning_to_its_end(steps: ClaimSteps, metrics: R
     steps.begin("slice", "gpu-a")
     clock.now = 102.5
     steps.end("slice", "gpu-a", [CLAIM], "direct", node="node-0")
-    assert metrics.observed("hop_duration_seconds", hop="slice", handover="direct") == [2.5]
+    assert metrics.observed("step_duration_seconds", step="slice", handover="direct") == [2.5]
     (span,) = spans.spans
     assert (span.claim, span.name, span.began, span.ended, span.root) == ("uid-train", "slice", 100.0, 102.5, False)
     assert dict(span.attributes) == {"node": "node-0", "k8s.namespace.name": "default",
@@ -74,7 +74,7 @@ def test_a_hop_takes_from_its_beginning_to_its_end(steps: ClaimSteps, metrics: R
 
 def test_step_without_begin_is_not_measured(steps: ClaimSteps, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
     steps.end("slice", "gpu-a", [CLAIM])
-    assert (metrics.observed("hop_duration_seconds", hop="slice", handover="none"), spans.spans) == ([], [])
+    assert (metrics.observed("step_duration_seconds", step="slice", handover="none"), spans.spans) == ([], [])
 
 
 def test_it_ends_once_and_begins_once(steps: ClaimSteps, metrics: RecordedMetrics, clock: Clock) -> None:
@@ -84,7 +84,7 @@ def test_it_ends_once_and_begins_once(steps: ClaimSteps, metrics: RecordedMetric
     clock.now = 103.0
     steps.end("gate", "pod", [])
     steps.end("gate", "pod", [])
-    assert metrics.observed("hop_duration_seconds", hop="gate", handover="none") == [3.0]
+    assert metrics.observed("step_duration_seconds", step="gate", handover="none") == [3.0]
 
 
 def test_whoever_ends_it_first_begins_what_follows(steps: ClaimSteps, metrics: RecordedMetrics, clock: Clock) -> None:
@@ -97,7 +97,7 @@ def test_whoever_ends_it_first_begins_what_follows(steps: ClaimSteps, metrics: R
     steps.end("gate", "pod", [], then="bind")
     steps.end("bind", "pod", [])
     steps.end("gate", "pod", [], then="bind")
-    observed = [metrics.observed("hop_duration_seconds", hop=hop, handover="none") for hop in ("gate", "bind")]
+    observed = [metrics.observed("step_duration_seconds", step=step, handover="none") for step in ("gate", "bind")]
     assert (observed, steps.began("bind", "pod")) == ([[1.0], [2.0]], 0.0)
 
 
@@ -105,12 +105,12 @@ def test_clock_that_was_set_back_gives_no_time(steps: ClaimSteps, metrics: Recor
     steps.begin("gate", "pod")
     clock.now = 50.0
     steps.end("gate", "pod", [])
-    assert metrics.observed("hop_duration_seconds", hop="gate", handover="none") == [0.0]
+    assert metrics.observed("step_duration_seconds", step="gate", handover="none") == [0.0]
 
 
 def test_failed_step_is_a_span_without_time(steps: ClaimSteps, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
     steps.took("attach", [CLAIM], 90.0, error="the pool is empty", model="A100")
-    assert metrics.observed("hop_duration_seconds", hop="attach", handover="none") == []
+    assert metrics.observed("step_duration_seconds", step="attach", handover="none") == []
     assert [(span.name, span.error) for span in spans.spans] == [("attach", "the pool is empty")]
 
 
@@ -125,7 +125,7 @@ def test_the_whole_way_begins_with_the_claim(steps: ClaimSteps, spans: RecordedS
 def test_nothing_is_traced_for_nobody(metrics: RecordedMetrics) -> None:
     steps = ClaimSteps(metrics)
     steps.took("attach", [CLAIM], 0.0)
-    assert len(metrics.observed("hop_duration_seconds", hop="attach", handover="none")) == 1
+    assert len(metrics.observed("step_duration_seconds", step="attach", handover="none")) == 1
     assert not steps.tracer.enabled
 
 
@@ -136,7 +136,7 @@ def test_hops_of_a_served_claim_are_its_timeline(clock: Clock) -> None:
     steps.over([objects.claim("train")], node="node-0")
     found = steps.timelines.of("uid-train")
     assert found is not None
-    assert (found.node, [(span.hop, span.began, span.ended) for span in found.spans]) == (
+    assert (found.node, [(span.step, span.began, span.ended) for span in found.spans]) == (
         "node-0", [("attach", 90.0, 95.0)])
 
 
@@ -147,7 +147,7 @@ def test_timeline_has_the_hop_whose_follower_ends_on_another_thread(clock: Clock
     class Interrupted(RecordedMetrics):
         def observe(self, name: str, seconds: float, **labels: str) -> None:
             super().observe(name, seconds, **labels)
-            if labels.get("hop") == "gate":
+            if labels.get("step") == "gate":
                 measured.end("bind", "pod", [ClaimRef.of(claim)])
                 measured.over([claim], node="node-0")
 
@@ -156,7 +156,7 @@ def test_timeline_has_the_hop_whose_follower_ends_on_another_thread(clock: Clock
     measured.end("gate", "pod", [ClaimRef.of(claim)], then="bind")
     known = measured.timelines.of("uid-train")
     assert known is not None
-    assert ([span.hop for span in known.spans], known.node) == (["gate", "bind"], "node-0")
+    assert ([span.step for span in known.spans], known.node) == (["gate", "bind"], "node-0")
 
 
 def test_claim_that_is_not_served_has_no_timeline(clock: Clock) -> None:

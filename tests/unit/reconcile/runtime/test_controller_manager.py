@@ -321,9 +321,9 @@ def test_direct_claim_waits_for_the_scheduler_until_its_pod_is_bound(quiet: Live
             engine.dispatch.watched("DELETED", PODS, objects.pod(), objects.pod())
     found = engine.claim_steps.timelines.of("uid-train")
     assert found
-    assert [span.hop for span in found.spans] == ["attach", "bind"]
+    assert [span.step for span in found.spans] == ["attach", "bind"]
     assert found.spans[1].seconds >= 2.0
-    assert len(bench.metrics.observed("hop_duration_seconds", hop="bind", handover="direct")) == 1
+    assert len(bench.metrics.observed("step_duration_seconds", step="bind", handover="direct")) == 1
 
 
 def test_an_event_asks_for_each_node_once(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:

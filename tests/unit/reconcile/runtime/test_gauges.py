@@ -28,7 +28,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric impor
 
 Quiet = tuple[ControllerManager, Bench]
 MODELS = dict.fromkeys((A100, H100, T4), 0)
-QUEUES = dict.fromkeys(("node", "node-records", "pool", "request", "gates", "nominations", "floors",
+QUEUES = dict.fromkeys(("node", "node-records", "pool", "request", "gates", "nominations", "minimums",
                         "provisioning"), 0)
 
 

@@ -73,5 +73,5 @@ def test_one_nodes_agent_is_no_others(agents: NodeAgents) -> None:
 
 def test_playbooks_are_always_there_and_nobody_never_is() -> None:
     assert NodeAgents("ssh").missing("node-0") == ""
-    assert NodeAgents("none").missing("node-0").startswith("node_hands is none")
+    assert NodeAgents("none").missing("node-0").startswith("node_operations is none")
     assert [NodeAgents(kind).give_evidence for kind in ("agent", "ssh", "none")] == [True, True, False]

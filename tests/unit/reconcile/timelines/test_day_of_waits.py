@@ -31,10 +31,10 @@ NOW = 500_000 * HOUR
 NUMBERS = itertools.count()
 
 
-def served(seconds: float, namespace: str = "default", ended: float = NOW, hop: str = "attach") -> Timeline:
+def served(seconds: float, namespace: str = "default", ended: float = NOW, step: str = "attach") -> Timeline:
     """A claim that waited so long."""
     began = ended - seconds
-    return Timeline(f"{namespace}/claim", str(next(NUMBERS)), "node-0", began, (Span(hop, began, ended),))
+    return Timeline(f"{namespace}/claim", str(next(NUMBERS)), "node-0", began, (Span(step, began, ended),))
 
 
 def table(*timelines: Timeline) -> Rows:
@@ -42,9 +42,9 @@ def table(*timelines: Timeline) -> Rows:
 
 
 def test_spread_is_that_of_the_waits_and_quantiles_are_the_next_edge(rng: random.Random) -> None:
-    claims = [served(rng.lognormvariate(0.0, 2.0), hop=rng.choice(["attach", "bind"])) for _each in range(500)]
+    claims = [served(rng.lognormvariate(0.0, 2.0), step=rng.choice(["attach", "bind"])) for _each in range(500)]
     for exact, told in zip(waits(claims), waits_of(table(*claims)), strict=True):
-        assert (told.hop, told.count, told.counts) == (exact.hop, exact.count, exact.counts)
+        assert (told.step, told.count, told.counts) == (exact.step, exact.count, exact.counts)
         assert told.longest == exact.longest
         for one, other in ((exact.median, told.median), (exact.p95, told.p95)):
             assert one <= other <= one * 1.34, "edges are a third apart at most"
@@ -77,7 +77,7 @@ def test_claim_without_hops_counts_for_nothing() -> None:
 def test_a_namespace_sees_its_own_counts() -> None:
     found = table(served(1.0, "mine"), served(2.0, "mine"), served(40.0, "rival"))
     own = waits_of(found, "mine")
-    assert [(row.hop, row.count, row.longest) for row in own] == [("attach", 2, 2.0), ("total", 2, 2.0)]
+    assert [(row.step, row.count, row.longest) for row in own] == [("attach", 2, 2.0), ("total", 2, 2.0)]
     assert [row.count for row in waits_of(found)] == [3, 3]
     assert waits_of(found, "nobody") == waits_of(found, "") == []
 
@@ -113,7 +113,7 @@ def test_the_largest_table_fits_into_a_configmap(rng: random.Random) -> None:
     def claim(space: int, hour: int) -> Timeline:
         ended = NOW + hour * HOUR
         return Timeline(f"{'n' * 20}-{space:02}/c", "u", "n", 0.0, tuple(
-            Span(hop, ended - rng.lognormvariate(0, 1.5), ended) for hop in claim_steps))
+            Span(step, ended - rng.lognormvariate(0, 1.5), ended) for step in claim_steps))
 
     claims = [claim(space, hour) for space in range(MOST_NAMESPACES) for hour in range(HOURS + 1) for _each in range(6)]
     assert len(Stored(table(*claims), "writer", 1).text()) < 500_000
@@ -131,4 +131,4 @@ def test_another_text_is_refused(text: str) -> None:
 
 def test_hops_of_another_version_are_left_out() -> None:
     text = Stored(table(served(1.0)), "w", 1).text().replace('"attach"', '"teleport"')
-    assert [row.hop for row in waits_of(of_text(text).table)] == ["total"]
+    assert [row.step for row in waits_of(of_text(text).table)] == ["total"]

@@ -73,7 +73,7 @@ def test_pod_that_runs_twice_started_once(watch: Watch) -> None:
     watch.now = 200.0
     watch.recorder.running([CLAIM])
     (found,) = watch.recorder.to_write("node-0")
-    assert [span.hop for span in found.spans] == ["attach", "start"]
+    assert [span.step for span in found.spans] == ["attach", "start"]
 
 
 def test_hop_after_the_claim_was_served_is_one_more_of_its_way(watch: Watch) -> None:

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import HOPS
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import STEPS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import (
     BOUNDS,
     TOTAL,
@@ -84,7 +84,7 @@ def test_several_devices_make_one_hop_from_the_first_to_the_last() -> None:
 
 
 def test_every_hop_of_the_metrics_has_a_share_and_words() -> None:
-    assert set(SHARES) == {*HOPS, START} == set(WORDS)
+    assert set(SHARES) == {*STEPS, START} == set(WORDS)
     assert set(SHARES.values()) == set(SHARE_WORDS)
 
 
@@ -96,7 +96,7 @@ def test_steps_of_an_earlier_attach_or_of_a_release_are_left_out() -> None:
 
 
 def test_waits_count_each_claim_once() -> None:
-    found = {each.hop: each for each in waits([TRAIN, TRAIN])}
+    found = {each.step: each for each in waits([TRAIN, TRAIN])}
     assert list(found) == ["request", "attach", TOTAL]
     assert (found["attach"].count, found["attach"].median, found[TOTAL].median) == (1, 1.75, 2.0)
     assert sum(found["attach"].counts) == 1

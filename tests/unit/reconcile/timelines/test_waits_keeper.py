@@ -206,5 +206,5 @@ def test_engine_counts_a_claim_once_when_its_timeline_is_written(bench: Bench, c
     for _turn in range(2):
         engine.workers.reconcile(NodeRecordsKey("node-0"))
     rows = waits_of(engine.waits.known(), "default")
-    assert [(row.hop, row.count) for row in rows] == [("attach", 1), ("start", 1), ("total", 1)]
+    assert [(row.step, row.count) for row in rows] == [("attach", 1), ("start", 1), ("total", 1)]
     engine.stop()

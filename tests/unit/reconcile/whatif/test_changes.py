@@ -123,7 +123,7 @@ def two_drivers(*classes: str) -> EngineConfig:
     """A model whose devices another driver shows on nodes that say so."""
     (first, *_rest) = rows()
     table = [{**first, "other-driver-names": [OTHER]}]
-    return EngineConfig.from_dict({"device_info": table, "fabric": MANAGER, "node_hands": "none",
+    return EngineConfig.from_dict({"device_info": table, "fabric": MANAGER, "node_operations": "none",
                                    "device_classes": [*classes]})
 
 
@@ -220,7 +220,7 @@ def test_another_handover(held: Bench, ask: Ask) -> None:
 def test_an_allocated_claim_stays_with_its_handover(held: Bench, captured: TakeCapture) -> None:
     """What the scheduler has begun is not begun anew."""
     held.put(objects.claim("train", objects.pool_result()), objects.pod("train"))
-    capture = captured(held, EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_hands": "ssh",
+    capture = captured(held, EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_operations": "ssh",
                                                      "handover": "reschedule"}))
     after = changed(capture, [{"change": "settings", "settings": {"handover": "gated"}}])
     assert after.of("pods") == capture.of("pods")

@@ -64,7 +64,7 @@ def described(held: Bench) -> Bench:
 def capture(described: Bench, captured: TakeCapture) -> Capture:
     """Of that cluster, a minute after its pods came: how long one still runs is told by its age."""
     found = captured(described, EngineConfig.from_dict({
-        "device_info": [row(0, A100, "a100")], "fabric": MANAGER, "node_hands": "ssh", "unserved": "wait"}))
+        "device_info": [row(0, A100, "a100")], "fabric": MANAGER, "node_operations": "ssh", "unserved": "wait"}))
     taken = float(int(found.taken))
     came = {"creationTimestamp": format_time(taken - 60.0)}
     return replace(found, taken=taken).with_objects(

@@ -126,7 +126,7 @@ def test_a_claim_that_is_there_has_not_ended(api: FakeApi) -> None:
 
 def waits(*rows: tuple[int, str, str, int]) -> Json:
     """The ConfigMap of the controllers."""
-    table = {(hour, namespace, hop): Counted(Counter({3: count}), 1.0) for hour, namespace, hop, count in rows}
+    table = {(hour, namespace, step): Counted(Counter({3: count}), 1.0) for hour, namespace, step, count in rows}
     return {"metadata": {"name": NAME, "namespace": "composable-infra"}, "data": {FIELD: Stored(table).text()}}
 
 

@@ -58,7 +58,7 @@ def measured(timelines: Iterable[Timeline]) -> dict[str, tuple[float, ...]]:
     found: dict[str, list[float]] = {}
     for timeline in {each.uid: each for each in timelines}.values():
         for span in timeline.merged():
-            found.setdefault(span.hop, []).append(span.seconds)
+            found.setdefault(span.step, []).append(span.seconds)
     return {step: tuple(each) for step, each in found.items() if step in DEFAULTS and len(each) >= ENOUGH}
 
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Modules, inventory, controller and rulebook use a driver whose collection is installed beside ours from archives.
 
-The example `examples/acme/toy` is that collection. Nothing of ours knows it. The quick part is a module in both ways,
-and the inventory.
+The example `examples/acme/toy` is that collection. Nothing of ours knows it. All of it is left to make test-all, since
+the tests of that collection run in make test without archives (tests/conformance/test_example.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.tests.archive import installed
 from ansible_collections.composable.infra.tests.archive.installed import User
 from ansible_collections.composable.infra.tests.archive.settings import Prepared, World, toy_cluster, wait, write
 
+pytestmark = pytest.mark.slow
 Json = dict[str, t.Any]
 MANAGER = "acme.toy.toy"
 FABRIC: Json = {
@@ -35,8 +36,7 @@ EMULATOR = ("ansible-playbook composable.infra.emulator -e composable_emulator_d
 OF_ITS_OWN: Json = {"environment": {"ANYTHING": "x"}}
 
 
-@pytest.fixture(scope="module", ids="-".join,
-                params=[installed.QUICK, pytest.param(installed.REST[0], marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", ids="-".join, params=[installed.QUICK, installed.REST[0]])
 def user(toy_user_of: t.Callable[[str, str], User], request: pytest.FixtureRequest) -> User:
     """Return a user who has both collections, with the newest and the oldest ansible-core."""
     return toy_user_of(*request.param)
@@ -86,7 +86,6 @@ def test_our_modules_use_the_driver(user: User, folder: Path, keywords: Json) ->
     assert (gone["changed"], gone["count"]) == (True, 0)
 
 
-@pytest.mark.slow
 def test_the_conformance_checks_take_it(user: User, folder: Path) -> None:
     found = task(user, folder, "composable.infra.fabric_conformance",
                  {"machine": machine_uuid("node-0"), "model": "T-800", "patience": 5.0, "attach_timeout": 2.0})
@@ -94,14 +93,12 @@ def test_the_conformance_checks_take_it(user: User, folder: Path) -> None:
     assert "0 failed" in found["summary"]
 
 
-@pytest.mark.slow
 def test_a_module_that_its_collection_lacks_is_named(user: User, folder: Path) -> None:
     found = task(user, folder, "composable.infra.fabric_plan", {"layout": {"node-0": {"T-800": 1}}}, **OF_ITS_OWN)
     assert found["failed"]
     assert "needs the module acme.toy.fabric_plan, which is not installed" in found["msg"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("args", "said"), [
     ({"driver_options": {"rak": "r1"}}, "driver_options.rak: 'r1' is not allowed. Allowed are rack"),
     ({"manager": "acme.absent.toy"}, "manager: 'acme.absent.toy' is not allowed. The collection acme.absent is not "),
@@ -142,7 +139,6 @@ def served(place: Prepared, name: str) -> bool:
     return bool(json.loads(said).get("status", {}).get("allocation"))
 
 
-@pytest.mark.slow
 def test_a_playbook_serves_a_claim(place: Prepared) -> None:
     wait(place, "one", "default")
     place.user.run("ansible-playbook composable.infra.attach -e composable_config_path=config.yml", place.folder,
@@ -150,7 +146,6 @@ def test_a_playbook_serves_a_claim(place: Prepared) -> None:
     installed.until(lambda: served(place, "one"))
 
 
-@pytest.mark.slow
 def test_the_controller_serves_a_claim(place: Prepared) -> None:
     wait(place, "two", "default")
     command = "python -m ansible_collections.composable.infra.controller --config config.yml"
@@ -159,7 +154,6 @@ def test_the_controller_serves_a_claim(place: Prepared) -> None:
     installed.until(lambda: served(place, "two"))
 
 
-@pytest.mark.slow
 def test_the_rulebook_serves_a_claim(place: Prepared) -> None:
     wait(place, "three", "default")
     for name in ("inventory.yml", "vars.yml"):

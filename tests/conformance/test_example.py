@@ -34,7 +34,8 @@ def test_a_collection_with_a_driver_passes_its_tests(collection: Path, tmp_path:
     place = tmp_path / "ansible_collections" / collection.parent.name / collection.name
     place.parent.mkdir(parents=True)
     place.symlink_to(collection)
-    chosen = [] if EVERY_PROFILE else ["-k", "not restart and not lost-request"]
+    # The quick part is every check with lost replies, which is what a driver most likely gets wrong.
+    chosen = [] if EVERY_PROFILE else ["-k", "not restart and not lost-request and not none"]
     command = [sys.executable, "-m", "pytest", "-q", str(place / "tests"), *chosen]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path, check=False,
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -32,12 +32,14 @@ SLOW = (
     "awx/test_shapes_of_sites.py::TestCredentials", "awx/test_shapes_of_sites.py::TestChanges",
     "awx/test_shapes_of_sites.py::TestData::test_the_same", "awx/test_shapes_of_sites.py::TestGateway",
     "awx/test_shapes_of_sites.py::test_a_second_run", "awx/test_upkeep.py",
-    "eda/test_role.py::test_one_that_is_switched_off", "eda/test_role.py::test_an_activation_of_its_own",
+    "eda/test_role.py::test_one_that_is_switched_off", "eda/test_role.py::test_one_that_runs_is_stopped_to_be_changed", "eda/test_role.py::test_an_activation_of_its_own",
     "modules/test_inventory.py::test_large_fabric_stays_small", "page/test_large.py",
+    "over_ssh/test_node_work.py::test_hosts_of_our_inventory_and_a_machine_credential",
     "over_ssh/test_node_work.py::test_only_the_nodes_that_are_reached_are_worked_on",
     *(f"playbooks/test_hosts.py::test_where_no_host_is_asked_for_it_goes_on[{case}]"
       for case in ("bootstrap-given1", "uninstall-given2")),
     "redfish/test_validator.py::test_the_validator_finds_no_errors[zones]",
+    "release/test_release.py::test_a_dry_run_makes_everything_and_changes_nothing",
 )
 
 

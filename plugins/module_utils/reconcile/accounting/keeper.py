@@ -5,7 +5,7 @@
 
 The stored sums count all time up to one moment. A write adds the time since then and moves the
 moment, both at once. So a write that is lost or repeated changes nothing, and no list of counted
-claims is needed. The ConfigMap is deployed empty (deploy/rbac/scaler.yaml).
+claims is needed. deploy/rbac/scaler.yaml has the ConfigMap.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ...kube.api_resources import CONFIG_MAPS
 from ...kube.client.verbs import Client
-from ...kube.errors import ApiError
+from ...kube.coordination.config_map_text import ConfigMapText
 from ...planning.accounting.sums import (
     FIELD,
     NAME,
@@ -51,8 +50,9 @@ class UsageKeeper:
                  clock: Callable[[], float]) -> None:
         self._client, self._namespace, self._ledger, self._moments = client, namespace, ledger, moments
         self._claims_version, self._told, self._enabled, self._clock = version, told, enabled, clock
+        self._text = ConfigMapText(client, namespace, NAME, FIELD, "sums of usage", self._say)
         self._name, self._asking = secrets.token_hex(4), threading.Lock()
-        self._stored, self._version, self._looked, self._began = Stored(), "", 0.0, 0.0
+        self._stored, self._looked, self._began = Stored(), 0.0, 0.0
         self._counts = threading.Event()
         self.problem = ""
 
@@ -137,41 +137,22 @@ class UsageKeeper:
     def _look(self) -> bool:
         """Read the ConfigMap. Return False if that failed."""
         self._looked = self._clock()
-        try:
-            raw = self._client.get(CONFIG_MAPS, NAME, self._namespace)
-            found = of_text(str((raw.get("data") or {}).get(FIELD) or ""))
-        except ApiError as error:
-            self._say(f"the sums of usage cannot be read from ConfigMap {self._namespace}/{NAME}: {error}")
+        found = self._text.read(of_text, OtherVersion)
+        if found is None:
             return False
-        except OtherVersion as error:
-            self._say(f"ConfigMap {self._namespace}/{NAME} has sums of usage of another release ({error}). They are "
-                      "neither read nor overwritten")
-            return False
-        except ValueError as error:
-            self._say(f"ConfigMap {self._namespace}/{NAME} is damaged, so the sums of usage start from zero: {error}")
-            found = Stored()
-        else:
-            self._say("")
-        self._stored, self._version = found, raw["metadata"]["resourceVersion"]
+        self._stored = found
         self._ledger.settled(found.until, found.counted)
         return True
 
     def _send(self) -> None:
-        """Write with the resource version of the last read, so that no other sums are lost."""
         claims_version, now = self._claims_version(), self._clock()
         stored = self._stored
         table, counted = self._up_to(stored, now)
         new = Stored(table, stored.since or self._began, now, self._name, claims_version,
                      stored.uncertain + self._ledger.uncertain, counted)
-        body = {"metadata": {"resourceVersion": self._version}, "data": {FIELD: new.text()}}
-        try:
-            answer = self._client.merge_patch(CONFIG_MAPS, NAME, body, self._namespace)
-        except ApiError as error:
-            self._say(f"the sums of usage cannot be stored in ConfigMap {self._namespace}/{NAME}: {error}")
-            return
-        self._stored, self._version = new, answer["metadata"]["resourceVersion"]
-        self._ledger.settled(now, counted)
-        self._say("")
+        if self._text.write(new.text()):
+            self._stored = new
+            self._ledger.settled(now, counted)
 
     def _say(self, problem: str) -> None:
         self.problem = problem

@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep the waits of the last day in a ConfigMap of the controllers' namespace.
 
-There they survive restarts. The ConfigMap is deployed empty (deploy/rbac/scaler.yaml), so that no
-process needs the right to create ConfigMaps. The process that writes a claim's timeline counts the
-claim once and adds it to the stored counts.
+There they survive restarts. The process that writes a claim's timeline counts the claim once and
+adds it to the stored counts. deploy/rbac/scaler.yaml has the ConfigMap.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ import time
 import typing as t
 from collections.abc import Callable
 
-from ...kube.api_resources import CONFIG_MAPS
 from ...kube.client.verbs import Client
-from ...kube.errors import ApiError
+from ...kube.coordination.config_map_text import ConfigMapText
 from .day_of_waits import Rows, Stored, counted, last_day, of_text, together
 from .timeline import Timeline
 
@@ -37,14 +35,14 @@ class WaitsKeeper:
 
     def __init__(self, client: Client, namespace: str, told: Callable[[str], object], *, enabled: bool = True,
                  clock: Callable[[], float] = time.time) -> None:
-        self._client, self._namespace, self._told, self._clock = client, namespace, told, clock
-        self._enabled, self._name, self._number = enabled, secrets.token_hex(4), 0
+        self._text = ConfigMapText(client, namespace, NAME, FIELD, "waits of the last day", told)
+        self._clock, self._enabled, self._name, self._number = clock, enabled, secrets.token_hex(4), 0
         self._asking, self._lock = threading.Lock(), threading.Lock()
         self._new: Rows = {}
         # Counts being written. They are sent again until the ConfigMap shows their number, so that
         # they are added once.
         self._sent: Rows = {}
-        self._stored, self._version, self._looked = Stored(), "", 0.0
+        self._stored, self._looked = Stored(), 0.0
 
     def count(self, timeline: Timeline) -> None:
         """Count a claim when its timeline is written."""
@@ -83,34 +81,18 @@ class WaitsKeeper:
     def _look(self) -> bool:
         """Read the ConfigMap. Return False if that failed."""
         self._looked = self._clock()
-        try:
-            raw = self._client.get(CONFIG_MAPS, NAME, self._namespace)
-            found = of_text(str((raw.get("data") or {}).get(FIELD) or ""))
-        except ApiError as error:
-            self._told(f"the waits of the last day cannot be read from ConfigMap {self._namespace}/{NAME}: {error}")
+        found = self._text.read(of_text)
+        if found is None:
             return False
-        except ValueError as error:
-            self._told(f"ConfigMap {self._namespace}/{NAME} is damaged, so the waits of the last day start empty: "
-                       f"{error}")
-            found = Stored()
-        else:
-            self._told("")
         with self._lock:
-            self._stored, self._version = found, raw["metadata"]["resourceVersion"]
+            self._stored = found
             if (found.writer, found.number) == (self._name, self._number):
                 self._sent = {}
         return True
 
     def _send(self) -> None:
-        """Write with the resource version of the last read, so that no other counts are lost."""
         table = last_day(together(self._stored.table, self._sent), self._clock())
         new = Stored(table, self._name, self._number)
-        body = {"metadata": {"resourceVersion": self._version}, "data": {FIELD: new.text()}}
-        try:
-            self._client.merge_patch(CONFIG_MAPS, NAME, body, self._namespace)
-        except ApiError as error:
-            self._told(f"the waits of the last day cannot be stored in ConfigMap {self._namespace}/{NAME}: {error}")
-            return
-        with self._lock:
-            self._stored, self._sent = new, {}
-        self._told("")
+        if self._text.write(new.text()):
+            with self._lock:
+                self._stored, self._sent = new, {}

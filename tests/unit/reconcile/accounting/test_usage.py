@@ -362,7 +362,7 @@ def test_process_that_does_not_lead_writes_nothing(world: World) -> None:
     def check() -> None:
         raise NotLeading("this process no longer leads")
 
-    process.keeper._client = world.api.guarded(check)
+    process.keeper._text._client = world.api.guarded(check)
     writes = len(world.api.writes(CONFIG_MAPS))
     process.keeper.keep()
     assert len(world.api.writes(CONFIG_MAPS)) == writes

@@ -41,7 +41,10 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``restart`` now, or decide again at ``until`` (seconds), None if nothing is to be done."""
+    """Whether to restart the plugin now, and otherwise when to decide again.
+
+    ``until`` is in seconds, or None if nothing is to be done.
+    """
 
     restart: bool = False
     until: float | None = None

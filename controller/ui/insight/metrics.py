@@ -61,7 +61,8 @@ class InsightMetrics:
             yield CounterMetricFamily(PREFIX + name, metric.help, labels=[*metric.labels])
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """Yield the metrics. All sums of usage outlive the process, so every process has the same."""
+        """Yield the metrics. The sums of usage outlive the process, so all processes yield the same
+        sums."""
         if self._clock() >= self._due:
             self._known, self._due = self._usage(), self._clock() + READ_SECONDS
         used, idle, attaches = self._sums()

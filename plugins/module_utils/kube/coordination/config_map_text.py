@@ -34,8 +34,9 @@ class ConfigMapText:
     def read(self, parse: Callable[[str], T], of_another_release: type[ValueError] | None = None) -> T | None:
         """Return the parsed text, or None if it cannot be read.
 
-        ``parse`` raises ValueError for a damaged text, in whose place an empty text is parsed. If
-        it raises ``of_another_release``, return None, so that the text is not overwritten.
+        ``parse`` raises ValueError for a damaged text. Then the result of an empty text is
+        returned. If it raises ``of_another_release``, return None, so that the text is not
+        overwritten.
         """
         place = f"ConfigMap {self._namespace}/{self._name}"
         try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_node_work
 from ansible_collections.composable.infra.tests.chaos import faults
 from ansible_collections.composable.infra.tests.stories.ground import telling
 from ansible_collections.composable.infra.tests.stories.happenings import detach_by_hand
@@ -51,3 +52,39 @@ def test_device_that_was_attached_since_the_backup_stays_until_the_administrator
         story.wait("nothing is left", story.all_returned)
         assert story.gauge("orphans", "device") == 0.0
         assert story.asked("detached").count(device) == 0, "only the administrator detached it"
+
+
+def test_a_controller_that_begins_with_the_restore_believes_no_old_release() -> None:
+    with telling(devices={"A100 40G": 1}, detach=2.0, hold=0.5) as story:
+        # A pod ends. The backup is made when its node has released the device, which is not
+        # detached yet.
+        story.start("old")
+        device = story.device()
+        story.end("old")
+        story.wait("the node has released the device",
+                   lambda: any(read_node_work(raw).removed for raw in story.resources().values()))
+        released = story.now
+        story.wait("the device is back", story.all_returned)
+
+        # Another pod gets the same device. Then the administrator restores etcd, and all
+        # controllers start again. The cluster does not know the second pod any more, and one of its
+        # processes still uses the device.
+        story.start("new")
+        assert story.device() == device
+        serial = story.devices()[device].spec.serial
+        for replica in list(story.world.controllers.replicas.values()):
+            story.world.simulation.kill(replica.process)
+        faults.DO["restore"](story.world, {"age": story.now + 1.0 - released, "seconds": 1.0})
+        ((number, node),) = [(n, node) for n, node in enumerate(story.world.nodes) if node.bus]
+        faults.DO["agent"](story.world, {"node": number, "seconds": 60.0})
+        story.let_pass(8.0)
+        node.open[serial] = "the process"
+
+        # The old ComposableResource is back with the release of before. The node must release the
+        # device again, which it does when its agent is back and the process ends.
+        story.wait("a controller leads", story.world.controllers.leader)
+        story.let_pass(120.0)
+        assert story.asked("detached") == [device]
+        del node.open[serial]
+        story.wait("nothing is left", story.all_returned)
+        assert story.asked("detached") == [device, device]

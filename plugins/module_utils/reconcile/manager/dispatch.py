@@ -15,7 +15,7 @@ from ...kube.coordination.agent_leases import AGENT_LEASE
 from ...kube.objects import cohdi
 from ...planning.node.supply import DELETING
 from ...runtime.work_queue import WorkQueue
-from ..controller import MODIFIED, Change, Controller
+from ..controller import ADDED, MODIFIED, Change, Controller
 from ..keys import Key
 from ..node.concerned_nodes import unversioned
 from ..state import adapters
@@ -54,7 +54,7 @@ class Dispatch:
         for observe in self._observers:
             observe(change)
         keys = self.concerned(change)
-        self._forget(change)
+        self._remember(change)
         calm = not urgent or is_further_step(change)
         for key in keys:
             (self._queue.add_echo if calm else self._queue.add_change)(key)
@@ -71,11 +71,15 @@ class Dispatch:
             return True
         return self._state.agents.lease_changed(node, change.new)
 
-    def _forget(self, change: Change) -> None:
-        """Forget what was remembered about a deleted object."""
-        if change.resource == COMPOSABLE_RESOURCES and change.gone:
+    def _remember(self, change: Change) -> None:
+        """Record a release that ended before, and forget what was remembered about a deleted object."""
+        if change.resource == COMPOSABLE_RESOURCES and change.type == ADDED:
+            if adapters.read_node_work(change.new).removed:
+                self._state.old_releases.note(change.new["metadata"]["uid"], self._state.clock())
+        elif change.resource == COMPOSABLE_RESOURCES and change.gone:
             self._note_return(change.new)
             self._state.forget(change.name)
+            self._state.old_releases.end(change.new["metadata"]["uid"])
         elif change.resource == SLICES and change.gone:
             self._state.forget_slice(change.name)
 

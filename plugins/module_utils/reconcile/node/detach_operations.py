@@ -25,6 +25,8 @@ from .claim_check import ClaimCheck
 
 # Values of REASONS_DETACH in runtime/metrics.py.
 CLAIMED, NOT_LEADING = "claimed", "not_leading"
+# Not counted as a refusal: a process that begins asks each node again for what it released before.
+OLD_RELEASE = "old_release"
 GONE = ("the CDI Manager shows no device {} on machine {}. If it shows the device by another name, detach that "
         "device with the module fabric_device")
 
@@ -115,6 +117,8 @@ class DetachOperations:
             claim_steps.metrics.observe("detach_duration_seconds", time.monotonic() - began)
             claim_steps.asked("detach", model)
         except Withdrawn as error:
+            if error.code == OLD_RELEASE:
+                return  # nothing is wrong, the node is asked again
             claim_steps.refused(model, error.code or NOT_LEADING)
             self._stays(action.resource, str(error))
             return
@@ -172,11 +176,11 @@ class DetachOperations:
             return "node_is_back", back
         if not action.lost and not adapters.read_node_work(raw).removed:
             return "node_holds", f"node {action.node} has not released the device"
-        if not action.lost and raw["metadata"]["uid"] in self._state.returns:
-            # The object came back with a restore of etcd, and the device was attached again since.
+        if not action.lost and (old := self._old_release(raw["metadata"]["uid"])):
             self._writer.resources.ask_release(action.resource)
             self._state.returns.forget(raw["metadata"]["uid"])
-            return "node_holds", f"the device was returned before. Node {action.node} must release it again"
+            self._state.old_releases.end(raw["metadata"]["uid"])
+            return old, f"the device was returned before. Node {action.node} must release it again"
         if reason := self._check.claimed(action.resource, action.node):
             if not action.lost:
                 self._writer.resources.withdraw_release(action.resource)
@@ -184,6 +188,17 @@ class DetachOperations:
         if not action.lost and self._state.untainted(action.resource, self._state.own_keys(raw)):
             return "slice_shows", SHOWN
         return "", ""
+
+    def _old_release(self, uid: str) -> str:
+        """Return a code if the device may have been attached again since the node released it, else
+        an empty string.
+
+        A restore of etcd brings back the ComposableResource of a returned device with its release.
+        This process returned the device, or it began after the release and cannot know.
+        """
+        if uid in self._state.returns:
+            return "node_holds"
+        return OLD_RELEASE if uid in self._state.old_releases else ""
 
     def _model(self, resource: str) -> str:
         raw = self._state.resources.get(resource)

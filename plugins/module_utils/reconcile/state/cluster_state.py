@@ -115,6 +115,7 @@ class ClusterState:
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
         self.blocks, self.rival = AttachBlocks(clock=clock), Rival(clock)
         self.held, self.returns, self.attaches = PodHistories(), Returns(), RecentAttaches()
+        self.old_releases = FirstSeen()  # by UID, releases that nodes ended before this process saw them
         self.shares, self.idle_minimums = NodeShares(), IdleMinimums()
         # Copies share these, because they are computed from the stores alone.
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)

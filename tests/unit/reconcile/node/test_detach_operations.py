@@ -18,9 +18,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Detach
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import ADDED
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.dispatch import Dispatch
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.claim_check import ClaimCheck
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -253,6 +256,21 @@ def test_device_of_a_claim_stays_while_the_nodes_slice_is_away(leaving: Bench) -
     leaving.drop(objects.local_slice("GPU-d1"))
     detach(leaving)
     assert leaving.fabric.detaches == []
+
+
+def test_release_that_ended_before_this_process_began_is_requested_again(leaving: Bench) -> None:
+    """It may be of a ComposableResource that a restore of etcd brought back a moment before."""
+    raw = leaving.api.one(COMPOSABLE_RESOURCES, "gpu-a")
+    Dispatch(leaving.state, WorkQueue(), (), (), lambda: None).watched(ADDED, COMPOSABLE_RESOURCES, raw, None)
+    detach(leaving)
+    assert leaving.fabric.detaches == []
+    again = leaving.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["annotations"][cohdi.RELEASE]
+    assert again != "now"
+    assert leaving.told("DetachRefused") == []
+    leaving.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, deleted=True, state="Online",
+                                 RELEASE=again, NODE=Evidence("Removed", "d1", release=again).to_json()))
+    detach(leaving)
+    assert leaving.fabric.detaches == [("machine-0", "d1")]
 
 
 def test_object_that_a_restore_of_etcd_brought_back_proves_nothing(leaving: Bench) -> None:

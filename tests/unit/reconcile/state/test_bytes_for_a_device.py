@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How many bytes one more device costs whoever watches: its ComposableResource, packed, with all that it is found by.
 
-Bytes are counted as Python allocates them, so that the machine has no part in it. Threads that earlier tests left behind
-may allocate meanwhile, so the smallest of three growths counts.
+Bytes are counted as Python allocates them, so that the machine has no part in it. Threads of earlier tests may allocate
+meanwhile, so the smallest of three growths counts.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ ALL_STAGES := $(GATES) unit sanity-all integration-all conformance-all chaos-all
 ALL_ALONE := archive-all e2e e2e-slow chaos-lab releases
 RELEASES := 1.34 1.35 1.36 1.37
 # Seconds after which a stage is ended, with what it printed last.
-DEADLINE ?= 900
+DEADLINE ?= 1800
 
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
 # test run compiles everything anew.
@@ -96,7 +96,7 @@ help: ## list the targets and their options
 	    line = line " " words[at] } \
 	  print line }' $(MAKEFILE_LIST)
 	@echo "PYTHON=python3.13 makes .venv with that Python."
-	@echo "Stages take AT_ONCE=2, those at a time, and DEADLINE=900 seconds for each."
+	@echo "Stages take AT_ONCE=2, those at a time, and DEADLINE=1800 seconds for each."
 	@echo "CLUSTERS=4 is the number of end-to-end tests at a time."
 	@echo "Tests take ARGS=\"-k claims -x\" for pytest, and PARALLEL=2, the files at a time."
 

@@ -16,10 +16,15 @@ from dataclasses import dataclass
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    ANNOUNCED,
+    BOUND,
+    ON_BUS,
     PREPARING,
     READY,
     REMOVAL_HUNG,
     REMOVED,
+    TOUCHED,
+    WITHDRAWN,
     Evidence,
 )
 from ansible_collections.composable.infra.plugins.module_utils.runtime.progress import Progress
@@ -43,6 +48,9 @@ Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 TICK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
+# Steps on which no decision depends. A write of these alone waits, so that the next phase is written with them.
+PATIENT_STEPS = frozenset({ON_BUS, BOUND, TOUCHED, ANNOUNCED, WITHDRAWN})
+STEP_SECONDS = 2.0
 # The queue item of the bus worker that stands for dead devices instead of a ComposableResource.
 DEAD = "dead devices"
 PATIENCE = Patience()
@@ -255,7 +263,10 @@ class NodeAgent:
         self.on_change()
 
     def _noted(self, request: DeviceRequest, before: Evidence | None, now: Evidence) -> None:
-        self._duties.add(_Duty.WRITE)
+        if _may_wait(before, now):
+            self._duties.add_after(_Duty.WRITE, STEP_SECONDS)
+        else:
+            self._duties.add(_Duty.WRITE)
         self._metrics.evidence(before, now, asked := self.devices.asked_at(request.uid))
         if self._tracer.enabled:
             self._trace(request, new_steps(before, now, asked), now)
@@ -289,6 +300,15 @@ class NodeAgent:
                     extra={"reason": reason, "about": request.name, **request.logged})
             if self._recorder is not None and raw is not None:
                 self._recorder.event(raw, reason, message, kind)
+
+
+def _may_wait(before: Evidence | None, now: Evidence) -> bool:
+    """Return whether only steps of PATIENT_STEPS are new in the evidence."""
+    if before is None:
+        before = Evidence(PREPARING, now.device)
+    if now.trouble or before.trouble or (now.phase, now.release) != (before.phase, before.release):
+        return False
+    return {each.step for each in now.steps} - {each.step for each in before.steps} <= PATIENT_STEPS
 
 
 def _nobody() -> None:

@@ -146,7 +146,7 @@ def test_what_does_not_leave_in_time_is_named(stage: Stage, busy: str, run: Run)
     finally:
         stage.lab.start_agents()
     assert done.status != 0
-    assert "Not everything was returned. " in "".join(done.failures)
+    assert "Some devices were not returned. " in "".join(done.failures)
     assert f"{H100} " in "".join(done.failures)
     assert sorted(d["model"] for d in attached(stage).values()) == sorted([A100, H100])
 

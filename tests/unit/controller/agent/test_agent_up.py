@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     PODS,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Conflict, Forbidden
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import RELEASE
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     ANNOUNCED,
@@ -33,6 +34,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     PLUGIN_RESTARTED,
     PREPARING,
     READY,
+    REMOVED,
     STEPS_UP,
     Evidence,
     NodeTrouble,
@@ -131,8 +133,9 @@ def test_a_slow_first_touch_is_waited_for() -> None:
         for n in (1, 2):
             node.operations.bus[f"dev-{n}"] = f"GPU-{n}"
             node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}"))
-        node.boot()
-        until("the first is touched", lambda: "Touched" in node.steps("gpu-1"))
+        agent = node.boot()
+        until("the first is touched", lambda: any(
+            request.evidence and request.evidence.has("Touched") for request in agent.devices.requests()))
         until("the second is begun", lambda: ("bring_up", "dev-2") in node.operations.calls)
         assert node.deleted_pods() == []
         node.operations.gates["dev-2"].set()
@@ -384,7 +387,7 @@ def test_a_plugin_whose_pod_was_replaced_meanwhile_is_judged_by_its_new_pod() ->
         node.api.before = refuse
         node.boot()
         until("a delete was tried", asked.is_set)
-        assert node.phase("gpu-1") == PREPARING
+        until("the steps are written", lambda: node.phase("gpu-1") == PREPARING)
         node.start_plugin(began=time.time() + 1.0)
         until("the device is announced", lambda: announced(node, "gpu-1"))
         # Where the agent sees the pod before the slice, it notes that the plugin looks again.
@@ -559,3 +562,36 @@ def test_after_a_reboot_of_the_node_a_device_is_touched_again() -> None:
         evidence = node.evidence("gpu-1")
         assert evidence is not None
         assert all(step.at > moment_of(moment) for step in evidence.steps)
+
+
+def test_steps_wait_for_the_next_phase_so_an_attach_needs_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_module, "STEP_SECONDS", 3600.0)
+    with running() as node:
+        node.operations.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        agent = node.boot()
+        until("the device is ready", lambda: node.phase("gpu-1") == READY)
+        assert {"OnBus", "Bound", "Touched"} <= {*node.steps("gpu-1")}
+        assert len(node.api.writes(COMPOSABLE_RESOURCES)) == 1
+        until("the plugin has announced it", lambda: any(
+            request.evidence and request.evidence.has(ANNOUNCED) for request in agent.devices.requests()))
+        assert ANNOUNCED not in node.steps("gpu-1")
+        assert len(node.api.writes(COMPOSABLE_RESOURCES)) <= 2  # the restart of the plugin may be a second one
+        node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"annotations": {RELEASE: "2026-01-01T00:00:00.0Z"}}})
+        until("the device is removed", lambda: node.phase("gpu-1") == REMOVED)
+        assert ANNOUNCED in node.steps("gpu-1")
+
+
+def test_steps_alone_are_written_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first device waits for the second, so that both need one restart of the plugin."""
+    monkeypatch.setattr(agent_module, "STEP_SECONDS", 0.05)
+    with running() as node:
+        node.operations.gates["dev-2"] = threading.Event()
+        for n in (1, 2):
+            node.operations.bus[f"dev-{n}"] = f"GPU-{n}"
+            node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}"))
+        node.boot()
+        until("the steps are written", lambda: "Touched" in node.steps("gpu-1"))
+        assert node.phase("gpu-1") == PREPARING
+        node.operations.gates["dev-2"].set()
+        until("both are announced", lambda: announced(node, "gpu-1", "gpu-2"))

@@ -396,7 +396,7 @@ def test_components_that_do_not_run_lose_their_rights(lab: Lab, installed: Playe
     ({"controllers_handover": "direct", "controllers_config": {**CONFIG, "handover": "reschedule"}},
      "handover: 'direct' is not usable: the configuration has 'reschedule'"),
     ({"controllers_config": {**CONFIG, "fabric": {**CONFIG["fabric"], "password": PASSWORD}}},
-     "fabric.password: must not be in the configuration")])
+     "fabric.password: is not allowed in the configuration")])
 def test_bad_input_is_refused_before_anything_is_written(
     lab: Lab, installed: Played, run: Run, variables: Json, words: str
 ) -> None:

@@ -138,7 +138,7 @@ def test_what_the_chart_would_refuse_is_refused_before(run: Run, name: str) -> N
     refused = run(**{name: [] if name == "cohdi_host_aliases" else ""})
     assert refused.status != 0
     (told,) = refused.failures
-    assert told.startswith(f"{name}: nothing is not usable")
+    assert told.startswith(f"{name} is missing. Upstream's chart needs ")
 
 
 def test_another_release_that_has_the_definitions_is_named(installed: Played, run: Run) -> None:

@@ -113,7 +113,7 @@ def test_no_room_for_the_memory_windows(stage: Stage, timeline: Timeline, steady
     since = mark(stage)
     told = gone_bad(stage, steady, faults.NO_ROOM, "NoRoomForBars")
     assert "got no address for its memory windows (BAR 0, 1, 3)" in told
-    assert "set the kernel parameters" in told
+    assert "Set the kernel parameters" in told
     go_on(stage, timeline, steady)
     assert_refused(stage, timeline, steady, told, since)
 

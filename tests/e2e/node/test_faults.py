@@ -184,7 +184,7 @@ def test_removal_that_hangs(stage: Stage, timeline: Timeline, steady: str) -> No
     await_served(stage, timeline, "elsewhere")
     # While a slice still shows the device that hangs, that is the reason. Then it is the hanging removal.
     reasons = (hangs, f"cannot be removed from node {steady} now, and the scheduler could still choose it")
-    wait_for("it is told why the node gets nothing", lambda: any(
+    wait_for("claim_info names the reason", lambda: any(
         reason in waits_for(stage, "later") for reason in reasons))
     assert {e["machine"] for e in changes_asked(stage, since)} == {machine_uuid(ELSEWHERE)}
     stage.lab.switch_fault(steady, faults.REMOVAL_HANGS, False)

@@ -17,7 +17,7 @@ Json = dict[str, t.Any]
 
 
 def rendered(expression: str, variables: Json) -> object:
-    """What Ansible makes of an expression."""
+    """Render an expression as Ansible does."""
     return t.cast(object, NativeEnvironment().from_string(expression).render(variables))
 
 

@@ -48,7 +48,8 @@ Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 TICK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
-# Steps on which no decision depends. A write of these alone waits, so that the next phase is written with them.
+# A write of these steps alone waits, so that the next phase is written with them. A crash may lose them, because the
+# next process sees them again, on the bus and in the slices.
 PATIENT_STEPS = frozenset({ON_BUS, BOUND, TOUCHED, ANNOUNCED, WITHDRAWN})
 STEP_SECONDS = 2.0
 # The queue item of the bus worker that stands for dead devices instead of a ComposableResource.
@@ -303,12 +304,15 @@ class NodeAgent:
 
 
 def _may_wait(before: Evidence | None, now: Evidence) -> bool:
-    """Return whether only steps of PATIENT_STEPS are new in the evidence."""
-    if before is None:
-        before = Evidence(PREPARING, now.device)
-    if now.trouble or before.trouble or (now.phase, now.release) != (before.phase, before.release):
+    """Return whether the phase is the same and only steps of PATIENT_STEPS came on top.
+
+    A step that is taken back is written at once, and so are a problem and its end.
+    """
+    known = before or Evidence(PREPARING, now.device)
+    if now.trouble or known.trouble or (now.phase, now.release) != (known.phase, known.release):
         return False
-    return {each.step for each in now.steps} - {each.step for each in before.steps} <= PATIENT_STEPS
+    had, has = {each.step for each in known.steps}, {each.step for each in now.steps}
+    return had <= has <= had | PATIENT_STEPS
 
 
 def _nobody() -> None:

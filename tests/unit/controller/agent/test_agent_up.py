@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -580,6 +581,21 @@ def test_steps_wait_for_the_next_phase_so_an_attach_needs_one_write(monkeypatch:
         node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"annotations": {RELEASE: "2026-01-01T00:00:00.0Z"}}})
         until("the device is removed", lambda: node.phase("gpu-1") == REMOVED)
         assert ANNOUNCED in node.steps("gpu-1")
+
+
+READY_AND_SHOWN = Evidence(READY, "dev-1").with_step(PLUGIN_RESTARTED, 1.0).with_step(ANNOUNCED, 2.0)
+
+
+@pytest.mark.parametrize(("before", "now", "waits"), [
+    (None, Evidence(PREPARING, "dev-1").with_step("OnBus", 1.0), True),
+    (None, Evidence(PREPARING, "dev-1").with_trouble(NOT_ON_BUS, "it is not there", 1.0), False),
+    (replace(READY_AND_SHOWN, steps=READY_AND_SHOWN.steps[:1]), READY_AND_SHOWN, True),
+    (READY_AND_SHOWN, replace(READY_AND_SHOWN, steps=READY_AND_SHOWN.steps[:1]), False),
+    (Evidence(READY, "dev-1"), replace(READY_AND_SHOWN, steps=READY_AND_SHOWN.steps[:1]), False),
+    (Evidence(PREPARING, "dev-1"), Evidence(READY, "dev-1"), False),
+])
+def test_only_further_steps_wait(before: Evidence | None, now: Evidence, waits: bool) -> None:
+    assert agent_module._may_wait(before, now) is waits
 
 
 def test_steps_alone_are_written_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

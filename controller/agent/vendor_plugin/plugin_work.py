@@ -319,7 +319,8 @@ class PluginWork:
         A device may have been touched since ``_settle`` checked it.
         """
         has_pod = bool(self._control.live(plugin))
-        return [request for request in self._devices.requests() if (e := request.evidence) and _is_untold(e, has_pod)
+        return [request for request in self._devices.requests()
+                if (e := request.evidence) and _is_undelivered(e, has_pod)
                 and not request.pool_device and not self._devices.pending(request)
                 and self._operations.plugin(e) == plugin and not self._is_announced(request, e)]
 
@@ -415,7 +416,7 @@ def _moment(evidence: Evidence, step: str) -> float:
     return max((parse_time(done.at) for done in evidence.steps if done.step == step), default=0.0)
 
 
-def _is_untold(evidence: Evidence, has_pod: bool) -> bool:
+def _is_undelivered(evidence: Evidence, has_pod: bool) -> bool:
     """Return whether the plugin has still to detect the device.
 
     A device that became ready without a plugin waits for the first plugin.

@@ -94,9 +94,9 @@ class EngineConfig:
         with ``where``."""
         if not isinstance(data, Mapping):
             raise BadConfig(f"{where}: must be a mapping of settings, is {type(data).__name__}")
-        former = [key for key in FORMER_KEYS if key in data]
-        data = {FORMER_KEYS[key]: data[key] for key in former} | {k: v for k, v in data.items() if k not in former}
-        deprecations = tuple(f"{where}: {key} is deprecated. Use {FORMER_KEYS[key]}." for key in former)
+        deprecations = tuple(f"{where}: {former} is deprecated. Use {present}."
+                             for former, present in FORMER_KEYS.items() if former in data)
+        data = _with_present_keys(data)
         try:
             planning = _planning_keys(data)
             settings = Settings.from_dict(planning)
@@ -130,11 +130,17 @@ def loaded(path: str) -> object:
 def settings_of(data: Mapping[str, t.Any]) -> Settings:
     """Return the planners' settings, without those of the engine and the CDI Manager. Raise
     BadSetting."""
-    return Settings.from_dict(_planning_keys(data))
+    return Settings.from_dict(_planning_keys(_with_present_keys(data)))
+
+
+def _with_present_keys(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the data without former keys. If both are there, the present one counts."""
+    renamed = {present: data[former] for former, present in FORMER_KEYS.items() if former in data}
+    return renamed | {key: value for key, value in data.items() if key not in FORMER_KEYS}
 
 
 def _planning_keys(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {k: v for k, v in data.items() if k not in ENGINE_KEYS and k not in FORMER_KEYS and k != "fabric"}
+    return {k: v for k, v in data.items() if k not in ENGINE_KEYS and k != "fabric"}
 
 
 def _mapping(value: object, name: str) -> dict[str, t.Any]:

@@ -30,6 +30,7 @@ class ConfigMapText:
                  report: Callable[[str], object]) -> None:
         self._client, self._namespace, self._name, self._field = client, namespace, name, field
         self._content, self._report, self._version = content, report, ""
+        self._place = f"ConfigMap {namespace}/{name}"
 
     def read(self, parse: Callable[[str], T], of_another_release: type[ValueError] | None = None) -> T | None:
         """Return the parsed text, or None if it cannot be read.
@@ -38,19 +39,18 @@ class ConfigMapText:
         returned. If it raises ``of_another_release``, return None, so that the text is not
         overwritten.
         """
-        place = f"ConfigMap {self._namespace}/{self._name}"
         try:
             raw = self._client.get(CONFIG_MAPS, self._name, self._namespace)
             found, problem = parse(str((raw.get("data") or {}).get(self._field) or "")), ""
         except ApiError as error:
-            self._report(f"the {self._content} cannot be read from {place}: {error}")
+            self._report(f"the {self._content} cannot be read from {self._place}: {error}")
             return None
         except ValueError as error:
             if of_another_release and isinstance(error, of_another_release):
-                self._report(f"{place} has {self._content} of another release ({error}). They are neither read nor "
-                             "overwritten")
+                self._report(f"{self._place} has {self._content} of another release ({error}). They are neither "
+                             "read nor overwritten")
                 return None
-            found, problem = parse(""), f"{place} is damaged, so the {self._content} start empty: {error}"
+            found, problem = parse(""), f"{self._place} is damaged, so the {self._content} start empty: {error}"
         self._report(problem)
         self._version = raw["metadata"]["resourceVersion"]
         return found
@@ -62,7 +62,7 @@ class ConfigMapText:
         try:
             answer = self._client.merge_patch(CONFIG_MAPS, self._name, body, self._namespace)
         except ApiError as error:
-            self._report(f"the {self._content} cannot be stored in ConfigMap {self._namespace}/{self._name}: {error}")
+            self._report(f"the {self._content} cannot be stored in {self._place}: {error}")
             return False
         self._version = answer["metadata"]["resourceVersion"]
         self._report("")

@@ -107,10 +107,10 @@ def evaluate_node(snapshot: NodeSnapshot, policy: NodePolicy) -> NodePlan:
         actions = [action for action in actions if not _releases(action)]
     problems = tuple(label_problems(snapshot, settings)) if SCALER in roles else ()
     wake_at = min((wake for wake in wakes if wake is not None), default=None)
-    return NodePlan(tuple(actions), wait_reasons, problems, _hands_problem(snapshot), wake_at, roles)
+    return NodePlan(tuple(actions), wait_reasons, problems, _agent_problem(snapshot), wake_at, roles)
 
 
-def _hands_problem(snapshot: NodeSnapshot) -> str:
+def _agent_problem(snapshot: NodeSnapshot) -> str:
     """Return why devices stay or none can come, empty if node operations work or are not needed."""
     idle = [r for r in snapshot.resources if stays(r, snapshot) and not r.used_by]
     said = [f"{len(idle)} idle devices stay attached"] if idle else []

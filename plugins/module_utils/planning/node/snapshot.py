@@ -256,7 +256,7 @@ class NodeSnapshot:
     - ``blocked``: by model, why it cannot be attached here for now.
     - ``unread``: the machine had to be read again, and the read failed.
     - ``over_quota``: by claim UID, why its namespace may not have the devices.
-    - ``no_hands``: why node operations are not possible now, empty if they are.
+    - ``no_agent``: why node operations are not possible now, empty if they are.
     - ``fabric_seen``: this process has polled the CDI Manager at least once.
     - ``may_release``: False while there are gated pods for which an earlier process may have
       attached devices.

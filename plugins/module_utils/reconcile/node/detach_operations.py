@@ -165,8 +165,8 @@ class DetachOperations:
         self._fence.check_request()  # last, because leadership may end while the claims are read
 
     def _keeps(self, action: Detach) -> tuple[str, str]:
-        """Return why a device must stay, as a value of REASONS_DETACH and a sentence, both empty if
-        it may leave.
+        """Return why a device must stay, as a value of REASONS_DETACH or OLD_RELEASE and a sentence,
+        both empty if it may leave.
 
         If a claim has the device, withdraw the release, so that the node gives it back to the
         claim.

@@ -35,7 +35,7 @@ class FloorsController(Controller):
 
     def concerned(self, change: Change) -> Iterable[IdleMinimumsKey]:
         """Return the key if a change may affect what nodes keep, and minimums are configured."""
-        return self.all_keys() if self._state.settings.idle_minimums and concerns_floors(change) else ()
+        return self.all_keys() if self._state.settings.idle_minimums and concerns_minimums(change) else ()
 
     def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterable[IdleMinimumsKey]:
         """Return the key if minimums are configured."""
@@ -70,7 +70,7 @@ def _rest(began: float, ended: float) -> float:
     return ended + rest if rest > GATHER_SECONDS[IdleMinimumsKey] else 0.0
 
 
-def concerns_floors(change: Change) -> bool:
+def concerns_minimums(change: Change) -> bool:
     """Return whether a change may affect what nodes keep.
 
     It does if a pod begins or ends to wait, or if a node, its agent, a device or a claim changes.

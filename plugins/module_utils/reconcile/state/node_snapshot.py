@@ -147,7 +147,7 @@ def blocked_models(state: ClusterState, node: str, resources: Iterable[Json], no
     return {m.cdi_model_name: missing for m in state.settings.models} if missing else state.blocks.of(node, now)
 
 
-def _unfit(state: ClusterState, node: str, resources: Iterable[Json], has_hands: bool) -> str:
+def _unfit(state: ClusterState, node: str, resources: Iterable[Json], judged: bool) -> str:
     """Return in a sentence why a node could not use a new device, or an empty string.
 
     A removal that hangs holds the lock that rescans need. Beside a lost device, the vendor's plugin
@@ -156,7 +156,7 @@ def _unfit(state: ClusterState, node: str, resources: Iterable[Json], has_hands:
     """
     found = (adapters.read_evidence(raw) for raw in resources)
     trouble = next((e.trouble for e in found if e and e.trouble and e.trouble.reason in _UNFIT), None)
-    why = trouble.message if trouble else _sick(state, node) if has_hands else ""
+    why = trouble.message if trouble else _sick(state, node) if judged else ""
     return f"node {node} gets no new device: {why}" if why else ""
 
 

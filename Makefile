@@ -20,7 +20,7 @@ SLOW_GATES := sanity ansible-lint importer docs-lint execution-environment
 SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_prepare molecule-eda molecule-lab
 
 # make test: these run AT_ONCE at a time, first what tells within a minute, then the longest first
-TEST_STAGES := $(GATES) unit sanity integration conformance chaos ansible-lint molecule-eda importer docs-lint \
+TEST_STAGES := $(GATES) unit sanity-quick integration conformance chaos ansible-lint molecule-eda importer docs-lint \
   execution-environment
 # ... and real clusters run after them, with the machine to themselves
 TEST_ALONE := e2e
@@ -85,7 +85,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page manifests e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite protos diagrams picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-quick sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page manifests e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite protos diagrams picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -213,6 +213,9 @@ ansible-lint: setup ## ansible-lint, production profile
 
 sanity: setup ## ansible-test sanity: CORE=2.16 runs that ansible-core
 	@$(VENV_PYTHON) -m tools.gates.sanity
+
+sanity-quick: setup ## ansible-test sanity without its two slow tests, import and pylint
+	@$(VENV_PYTHON) -m tools.gates.sanity --quick
 
 sanity-all: setup ## ansible-test sanity on all files, also on those that no plugin loads
 	@$(VENV_PYTHON) -m tools.gates.sanity --all

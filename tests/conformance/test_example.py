@@ -19,14 +19,14 @@ from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 # The example, and each driver that could be a collection of its own.
 FOLDERS = ("drivers", "examples")
 COLLECTIONS = sorted(path.parent for folder in FOLDERS for path in ROOT.glob(f"{folder}/*/*/galaxy.yml"))
-# It takes as long as half of the other checks, so it is left to make conformance-all.
-SLOW = "composable.liqid"
+# They take as long as most of the other checks together, so they are left to make conformance-all. The example stays.
+SLOW = ("composable.cfm", "composable.liqid")
 
 
 def named(collection: Path) -> ParameterSet:
     """A case for a collection."""
     name = f"{collection.parent.name}.{collection.name}"
-    return pytest.param(collection, id=name, marks=[pytest.mark.slow] if name == SLOW else [])
+    return pytest.param(collection, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
 
 
 @pytest.mark.parametrize("collection", [named(path) for path in COLLECTIONS])

@@ -24,7 +24,8 @@ from ansible_collections.composable.infra.tests.conformance.managers import EVER
 MANY = 1000
 WORKS = (reading.nothing_is_left_out, reading.every_device_is_listed_once, changing.a_device_is_attached_and_detached)
 
-
+# Left to make conformance-all, since it takes a sixth of the other checks.
+pytestmark = pytest.mark.slow
 # How many members a page has, where the manager makes pages.
 PAGES = {"redfish": {"page": 100}, "sunfish": {"page": 100}}
 

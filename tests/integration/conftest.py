@@ -20,25 +20,36 @@ from ansible_collections.composable.infra.tests.integration.forked_emulators imp
 from ansible_collections.composable.infra.tests.integration.forked_modules import ModuleServer
 
 HERE = Path(__file__).parent
-# Left to make test-all: more runs of roles and modules of which a quick test has one of the same kind. Each entry is
-# the beginning of a test's id below this folder.
+# Left to make test-all: runs of roles, playbooks and modules of which a quick test has one of the same kind. Each entry
+# is the beginning of a test's id below this folder.
 SLOW = (
     *(f"awx/test_credential.py::TestEveryManager::test_modules_and_inventory_reach_it[{manager}]"
       for manager in ("cm", "nec", "redfish")),
     *(f"awx/test_credential.py::test_a_launcher_cannot_have_the_password_sent_to_him[{way}]"
       for way in ("endpoint-plan", "endpoint-report", "endpoint-detach", "layout_endpoint-attach",
                   "layout_endpoint-plan", "layout_endpoint-report")),
-    "awx/test_rulebook.py::test_nodes_are_ordered_by_jobs",
+    "awx/test_removal.py", "awx/test_rulebook.py::test_nodes_are_ordered_by_jobs",
     "awx/test_shapes_of_sites.py::TestCredentials", "awx/test_shapes_of_sites.py::TestChanges",
     "awx/test_shapes_of_sites.py::TestData::test_the_same", "awx/test_shapes_of_sites.py::TestGateway",
     "awx/test_shapes_of_sites.py::test_a_second_run", "awx/test_upkeep.py",
-    "eda/test_role.py::test_one_that_is_switched_off", "eda/test_role.py::test_an_activation_of_its_own",
+    "eda/test_role.py::test_bad_input_is_named", "eda/test_role.py::test_one_that_is_switched_off",
+    "eda/test_role.py::test_an_activation_of_its_own",
     "eda/test_role.py::test_one_that_runs_is_stopped_to_be_changed",
-    "modules/test_inventory.py::test_large_fabric_stays_small", "page/test_large.py",
+    "modules/test_inventory.py::test_large_fabric_stays_small",
+    "modules/test_power.py::test_check_apply_apply_check[module]",
+    *(f"modules/test_twice.py::{case}" for case in (
+        "test_check_apply_apply_check[module]", "test_both_forms_say_the_same", "test_task_in_the_background",
+        "test_module_forms_are_really_two", "test_one_block_of_defaults_serves_every_form")),
+    "page/test_large.py",
     "over_ssh/test_node_work.py::test_hosts_of_our_inventory_and_a_machine_credential",
     "over_ssh/test_node_work.py::test_only_the_nodes_that_are_reached_are_worked_on",
+    "playbook_runs/test_runs.py::test_awx_speaks_to_a_controller",
+    "playbook_runs/test_runs.py::test_eda_sets_a_controller_up",
+    "playbooks/test_emulator.py::test_a_port_in_use", "playbooks/test_emulator.py::test_what_is_in_the_way",
+    "playbooks/test_escalation.py",
     *(f"playbooks/test_hosts.py::test_where_no_host_is_asked_for_it_goes_on[{case}]"
       for case in ("bootstrap-given1", "uninstall-given2")),
+    "playbooks/test_uninstall_first.py", "playbooks/test_unserved_kinds.py",
     "redfish/test_validator.py::test_the_validator_finds_no_errors[zones]",
     "release/test_release.py::test_a_dry_run_makes_everything_and_changes_nothing",
 )

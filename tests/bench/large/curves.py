@@ -71,9 +71,13 @@ class Fabric:
             Device(objects.device_uid(number, i), objects.MODEL, fabric=1, machine=uid,
                    serial=objects.serial(number, i)) for i in range(objects.GPUS)))
 
+    def machines(self) -> tuple[Machine, ...]:
+        """Return the machines of all nodes."""
+        return tuple(map(self.machine, range(self.nodes)))
+
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
         """Return the whole inventory."""
-        machines = {found.uid: found for found in map(self.machine, range(self.nodes))}
+        machines = {found.uid: found for found in self.machines()}
         return FabricSnapshot(machines, {(model, 1): 0 for model in models}, time.time())
 
 

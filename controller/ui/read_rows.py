@@ -151,7 +151,8 @@ def device_row(state: ClusterState, raw: Json, device: Device | None, user: Json
 
 def _claim_and_state(state: ClusterState, raw: Json, user: Json | None) -> tuple[str, str]:
     """Return (claim, state) of a device without a problem."""
-    status, held = raw.get("status") or {}, state.claim(state.holds.of(raw)[0])
+    resource = state.resources.value(raw["metadata"]["name"])
+    status, held = raw.get("status") or {}, state.claim(state.holds.of(resource)[0]) if resource else None
     if user:
         return adapters.claim_key(user), IN_USE
     if raw["metadata"].get("deletionTimestamp") or status.get("state") in (DETACHING, DELETING) \

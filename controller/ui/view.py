@@ -10,6 +10,7 @@ While no page is open, nothing is noted and no row is kept.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import secrets
@@ -46,6 +47,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.fabric_claims import concerns
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_resource
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
 Json = dict[str, t.Any]
@@ -168,7 +170,9 @@ class View:
 
     def _claims_of(self, resource: Json) -> set[tuple[str, str]]:
         found = {claim.key for claim in (read_claim(resource),) if claim}
-        user = self._state.user(resource)
+        user = None
+        with contextlib.suppress(KeyError, TypeError, ValueError):  # what cannot be read has no device
+            user = self._state.user(read_resource(resource, self._state.settings))
         if user:
             found.add(f"{user['metadata']['namespace']}/{user['metadata']['name']}")
         return {(namespace, name) for namespace, _unused, name in (key.partition("/") for key in found)}

@@ -21,9 +21,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     COMPOSABLE_RESOURCES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Detach, SetState
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey, RequestKey
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.cm.fake_cm import MACHINE, MODEL, FakeCm, Item
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.cm.fake_cm import connected as cm

@@ -24,9 +24,9 @@ from pathlib import PurePosixPath
 PACKAGE = "ansible_collections.composable.infra"
 UTILS = "plugins/module_utils"
 NET, NODE, PLANNING, KUBE = f"{UTILS}/net", f"{UTILS}/node", f"{UTILS}/planning", f"{UTILS}/kube"
-FABRIC, RECONCILE, RUNTIME = f"{UTILS}/fabric", f"{UTILS}/reconcile", f"{UTILS}/runtime"
+FABRIC, RECONCILE, RUNTIME, MODEL = f"{UTILS}/fabric", f"{UTILS}/reconcile", f"{UTILS}/runtime", f"{UTILS}/model"
 KUBELET_PLUGIN, AUTOSCALER, WIRE = "controller/agent/kubelet_plugin", "controller/autoscaler", "controller/wire"
-ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE, RUNTIME})
+ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE, RUNTIME, MODEL})
 # The rooms of `reconcile`, each may use those before it.
 LAYERS = ("keys", "controller", "fabric_claims", "timelines", "state", "accounting", "config", "autoscaler_config",
           "writers", "runtime", "pool", "prewarm", "rescheduling", "bookings", "gating", "provisioning", "node",
@@ -46,7 +46,8 @@ RULES = {
     NET: Rule(),
     NODE: Rule(),
     RUNTIME: Rule(),
-    PLANNING: Rule(),
+    MODEL: Rule(),
+    PLANNING: Rule(areas=frozenset({MODEL})),
     KUBE: Rule(areas=frozenset({NET}), packages=frozenset({"yaml", "kubernetes"})),
     FABRIC: Rule(areas=frozenset({NET}), packages=frozenset({"yaml"})),
     RECONCILE: Rule(areas=ENGINE, packages=frozenset({"yaml"})),

@@ -103,8 +103,8 @@ def allocated(name: str, device: str) -> Json:
 
 def kept_for(bench: Bench, name: str) -> str:
     """Serial number of the one device that is kept for the claim of a pod."""
-    (raw,) = bench.state.holds.kept_for(f"uid-{name}")
-    return str(raw["status"]["device_id"])
+    (kept,) = bench.state.holds.kept_for(f"uid-{name}")
+    return kept.serial
 
 
 def bind(bench: Bench, name: str) -> None:

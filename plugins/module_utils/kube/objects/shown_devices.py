@@ -33,6 +33,9 @@ class Shown:
     sick: tuple[tuple[DeviceKey, str], ...] = ()
 
 
+NOTHING: t.Final = Shown({}, {})
+
+
 class _Entry(t.NamedTuple):
     """A device of a slice. Each field is empty if the entry does not have it.
 
@@ -48,7 +51,12 @@ class _Entry(t.NamedTuple):
 
 
 def read(node_slice: Json) -> Shown:
-    """Read all devices of a slice at once, for callers that look up each device."""
+    """Read all devices of a slice of a node at once, for callers that look up each device.
+
+    A slice of a pool shows no device.
+    """
+    if not slices.node(node_slice):
+        return NOTHING
     entries = [_read(node_slice, device) for device in slices.devices(node_slice)]
     wholes = _Wholes(entries)
     parts = _Parts(entries, wholes)

@@ -282,6 +282,11 @@ class Store:
         with self._lock:
             return {name for (_namespace, name), _kept in self._objects.handles()}
 
+    def names_at(self, index: str, key: Hashable) -> tuple[str, ...]:
+        """Return the names of the objects that ``by`` finds. Nothing is decoded."""
+        with self._lock:
+            return tuple(name for _namespace, name in self._keys(index, key))
+
     def age(self) -> None:
         """Drop decoded objects that were not used since the last call."""
         with self._lock:

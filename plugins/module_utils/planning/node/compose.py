@@ -13,9 +13,10 @@ requested. Only after that the device is requested again.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import NAMESPACE_OID, uuid5
 
+from ...model.resource import Resource
 from ..actions import (
     Action,
     Adopt,
@@ -412,7 +413,7 @@ def uncertain(snapshot: NodeSnapshot) -> bool:
                for r in snapshot.resources)
 
 
-def request_status(spec: Mapping[str, t.Any], children: list[ComposableResource], error: str,
+def request_status(spec: Mapping[str, t.Any], children: Sequence[Resource], error: str,
                    deleting: bool = False, allocating: bool = False) -> dict[str, t.Any]:
     """Return the status of a ComposabilityRequest as composable-resource-operator writes it.
 
@@ -428,7 +429,7 @@ def request_status(spec: Mapping[str, t.Any], children: list[ComposableResource]
     return status
 
 
-def _request_state(spec: Mapping[str, t.Any], children: list[ComposableResource], deleting: bool) -> str:
+def _request_state(spec: Mapping[str, t.Any], children: Sequence[Resource], deleting: bool) -> str:
     if deleting:
         return "Cleaning" if children else "Deleting"
     live = [r for r in children if not r.deleting]
@@ -436,7 +437,7 @@ def _request_state(spec: Mapping[str, t.Any], children: list[ComposableResource]
     return "Running" if complete else "Updating"
 
 
-def _entry(resource: ComposableResource) -> dict[str, str]:
+def _entry(resource: Resource) -> dict[str, str]:
     entry = {"state": resource.state or ATTACHING, "node_name": resource.node, "device_id": resource.serial,
              "cdi_device_id": resource.device_uid, "error": resource.error}
     return {k: v for k, v in entry.items() if v}

@@ -7,14 +7,19 @@ no I/O.
 
 from __future__ import annotations
 
+import typing as t
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
+from ...model.request import Request
+from ...model.resource import Resource
 from ..settings import DeviceModel
 
 FOREIGN = "another operator began to attach its device and left no record"
 UNREADABLE = "its annotation composable.infra/attach cannot be read"
+_READ: t.Final = tuple(each.name for each in fields(Resource))
+_REQUESTED: t.Final = tuple(each.name for each in fields(Request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,41 +107,18 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWork:
-    """The recorded node operations on one device.
-
-    ``asked``: the removal was requested. ``prepared``: driver bound, device touched, plugin
-    notified. ``removed``: off the bus. ``last_step``: the last step, as evidence.py names it.
-    ``trouble``: the problem, in a sentence. ``fatal``: the device cannot be used on this node.
-    ``warning``: the device is used in spite of the problem.
-    """
-
-    asked: bool = False
-    prepared: bool = False
-    removed: bool = False
-    last_step: str = ""
-    trouble: str = ""
-    fatal: bool = False
-    warning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ComposableResource:
-    """A ComposableResource on this node, with the values of its annotations.
+class ComposableResource(Resource):
+    """A ComposableResource on this node, with what other objects and this process say about it.
 
     Times are epoch seconds.
 
-    - ``operation``: handle of its attach at an asynchronous CDI Manager.
+    - ``last_used``: the last use that the object or this process knows.
+    - ``held_for``, ``held_since``: the claim (its UID) for which it is reserved now.
     - ``visible``: a ResourceSlice of the node shows the device or a part of it.
     - ``usable``: a ResourceSlice shows the whole device, and the node operations are done, so that
-      a pod can get it.
+      a pod can get it. A pool device is usable after the node operations.
     - ``tainted``: kube-scheduler allocates it to no claim any more.
-    - ``doubt``: why it is unknown whether the device was requested (``FOREIGN``, ``UNREADABLE``),
-      else empty.
-    - ``doubted_since``: when this process first noticed that.
-    - ``reclaims``: the device for which CoHDI's upstream syncer made it.
-    - ``pool_device``: the pool device that it is, or will be, for one claim. No ResourceSlice of
-      the node shows it then, and it is ``usable`` after the node operations.
+    - ``doubted_since``: when this process first noticed that it is unknown whether it was requested.
     - ``shown_by``: DRA drivers that publish the whole device.
     - ``also_on``: another machine with the same device at the CDI Manager, else empty.
     - ``departed``: how its device left the machine of a node that is gone, in a sentence. Empty if
@@ -144,42 +126,24 @@ class ComposableResource:
     - ``departed_at``: when it will be long enough.
     """
 
-    name: str
-    uid: str
-    request: str
-    model: str
-    node: str
-    state: str
-    created: float
-    device_uid: str = ""
-    serial: str = ""
-    error: str = ""
-    deleting: bool = False
-    force_detach: bool = False
-    delete_first: bool = False
-    last_used: float = 0.0
-    in_use: bool = False
     held_for: str = ""
     held_since: float = 0.0
     hold_alive: bool = False
-    machine: str = ""
-    asked: float = 0.0
-    present: frozenset[str] = frozenset()
-    operation: str = ""
     busy: bool = False
     visible: bool = False
     usable: bool = False
     tainted: bool = False
     used_by: str = ""
-    node_work: NodeWork = NodeWork()
-    doubt: str = ""
     doubted_since: float = 0.0
-    reclaims: str = ""
-    pool_device: str = ""
     shown_by: tuple[str, ...] = ()
     also_on: str = ""
     departed: str = ""
     departed_at: float | None = None
+
+    @classmethod
+    def of(cls, resource: Resource, **seen: t.Any) -> ComposableResource:
+        """Return what an object says, with what was seen besides. A field that was seen wins."""
+        return cls(**{name: getattr(resource, name) for name in _READ if name not in seen}, **seen)
 
     @property
     def rivalry(self) -> str:
@@ -218,27 +182,20 @@ class ComposableResource:
 
 
 @dataclass(frozen=True, slots=True)
-class ComposabilityRequest:
+class ComposabilityRequest(Request):
     """A ComposabilityRequest for this node.
 
     ``lacks``: what of ``other_spec`` the node lacks, in a sentence. ``nodeless``: it names no node.
     ``size`` is then the share of this node, and only its author changes the size of the object.
-    ``type``: the kind of devices in CoHDI's terms. ``return_idle``: devices that have been idle
-    since before this moment, in epoch seconds, need not stay. ``claims``: recorded UIDs of the
-    claims for which its size was set.
     """
 
-    name: str
-    uid: str
-    model: str
-    size: int
-    deleting: bool = False
-    force_detach: bool = False
     lacks: str = ""
     nodeless: bool = False
-    type: str = "gpu"
-    return_idle: float = 0.0
-    claims: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, request: Request, **seen: t.Any) -> ComposabilityRequest:
+        """Return what an object says, with what is so on this node. A field that is given wins."""
+        return cls(**{name: getattr(request, name) for name in _REQUESTED if name not in seen}, **seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ...kube.objects.claim_ref import read_claim
 from ...kube.times import parse_time
 from ...kube.watch.store import Changes
 from ...planning.accounting.sums import HOUR, Counted, Place, Rows, Sum, together
+from ..state.adapters import read_resource
 from ..state.cluster_state import ClusterState
 from .moments import ALLOCATED, ATTACHED, DETACHED, RELEASED, Moments
 from .replay import Replay
@@ -140,7 +141,7 @@ class Ledger:
     def _replayed(self, known: Attachment, raw: Json) -> Attachment:
         """Add the uses that began and ended while no process ran."""
         uses, seen = [*known.uses], {use.uid for use in known.uses}
-        for use in self.replay.of(self._state.own_keys(raw)):
+        for use in self.replay.of(self._state.own_keys(read_resource(raw, self._state.settings))):
             last = uses[-1].ended if uses else known.attached
             if use.uid not in seen and last and use.ended > last:
                 self.uncertain += self.replay.spread.get(use.uid, 0.0)

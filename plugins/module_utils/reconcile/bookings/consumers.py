@@ -122,7 +122,7 @@ def _booked(state: ClusterState, pod: GatedPod, expected: ExpectedPod, place: Pl
         kept = state.holds.kept_for(key)
         if len(kept) < sum(models.values()):
             return None
-        devices += [(str(each["metadata"]["name"]), keys[key]) for each in kept]
+        devices += [(each.name, keys[key]) for each in kept]
     needs = {keys[key]: models for key, models in place.needs.items()}
     meta = pod.raw["metadata"]
     made = Placement(PodRef(meta["namespace"], meta["name"], meta["uid"]), place.node, needs, state.clock(), pod.raw,

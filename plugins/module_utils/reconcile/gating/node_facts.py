@@ -17,10 +17,11 @@ import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ...kube.objects import cohdi, nodes, pods, slices
+from ...kube.objects import nodes, pods, slices
 from ...kube.times import parse_time
 from ...kube.watch.keys import Key, key_of
 from ...kube.watch.parts import shared
+from ...model.resource import Resource
 from ...planning.node.compose import ONLINE
 from ...planning.scheduling.snapshot import NodeFacts
 from ..state.cluster_state import ClusterState, Json
@@ -144,21 +145,21 @@ def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -
 
 def _of_resource(state: ClusterState, name: str, now: float) -> Values | None:
     """Return what the time and the memory of this process say about a ComposableResource."""
-    raw = state.resources.get(name)
-    if raw is None:
+    found = state.resources.value(name)
+    if found is None:
         return None
-    return hold_of(state, raw, now), name in state.operations, state.tainted.get(name), _overdue(state, raw, now)
+    return hold_of(state, found, now), name in state.operations, state.tainted.get(name), _overdue(state, found, now)
 
 
-def _overdue(state: ClusterState, resource: Json, now: float) -> bool:
-    return (cohdi.read_intent(resource)[1] or 0.0) < now - state.settings.placement_timeout
+def _overdue(state: ClusterState, resource: Resource, now: float) -> bool:
+    return resource.asked < now - state.settings.placement_timeout
 
 
 def _moving(state: ClusterState, name: str) -> frozenset[str]:
     """Return the ComposableResources of a node that move, or may move by what this process knows."""
     now = state.now()
-    return frozenset(raw["metadata"]["name"] for raw in state.resources.by("node", name)
-                     if not _is_at_rest(raw) or not _overdue(state, raw, now))
+    return frozenset(each.name for each in state.resources.values("node", name)
+                     if not _is_at_rest(each) or not _overdue(state, each, now))
 
 
 def _leaving(state: ClusterState, name: str) -> tuple[Key, ...]:
@@ -178,11 +179,9 @@ def counts(state: ClusterState, pod: Json) -> bool:
     return not pods.ended(pod) and not (pods.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
 
 
-def _is_at_rest(resource: Json) -> bool:
-    meta, status = resource["metadata"], resource.get("status") or {}
-    if meta.get("deletionTimestamp") or status.get("state") != ONLINE or not status.get("cdi_device_id"):
-        return False
-    return not cohdi.read_hold(resource)[0]
+def _is_at_rest(resource: Resource) -> bool:
+    attached = resource.state == ONLINE and bool(resource.device_uid)
+    return attached and not resource.deleting and not resource.hold[0]
 
 
 def _same(old: Values, new: Values) -> bool:

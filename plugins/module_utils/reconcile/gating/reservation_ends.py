@@ -70,8 +70,8 @@ class ReservationEnds:
 
     def end_holds(self, placement: Placement) -> None:
         """End all holds for the claims of a pod."""
-        for raw in (r for claim in placement.needs for r in self._state.holds.kept_for(claim)):
-            self._state.holds.end(raw["metadata"]["name"])
+        for kept in (each for claim in placement.needs for each in self._state.holds.kept_for(claim)):
+            self._state.holds.end(kept.name)
 
 
 def pools_of(state: ClusterState, placements: Iterable[Placement]) -> set[PoolKey]:

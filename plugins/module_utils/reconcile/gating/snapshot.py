@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
-from ...kube.objects import cohdi, slices
 from ...kube.objects import pods as gates
+from ...kube.objects import slices
 from ...kube.times import parse_time
 from ...kube.watch.keys import key_of
 from ...kube.watch.parts import shared
@@ -30,7 +30,6 @@ from ...planning.scheduling.snapshot import (
 )
 from ...planning.settings import DeviceModel
 from ..pool.snapshot import left
-from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..state.memory import PodHistory
 from ..state.node_snapshot import node_snapshot
@@ -105,10 +104,9 @@ def _missing_machine(state: ClusterState, fabric: FabricSnapshot, nodes: Mapping
     """Return a sentence about a machine that devices were requested for but the inventory does not
     show."""
     for name in (name for name, facts in nodes.items() if facts.machine is None):
-        for raw in state.resources.by("node", name):
-            machine = cohdi.read_intent(raw)[0]
-            if machine and machine not in fabric.machines:
-                return f"the CDI Manager does not show machine {machine}, for which devices were requested"
+        for each in state.resources.values("node", name):
+            if each.machine and each.machine not in fabric.machines:
+                return f"the CDI Manager does not show machine {each.machine}, for which devices were requested"
     return ""
 
 
@@ -193,7 +191,7 @@ def _placement(state: ClusterState, reservation: Reservation) -> Placement:
     allocated."""
     holding: Counter[str] = Counter()
     for uid, needs in reservation.placement.needs.items():
-        given = needs if state.is_allocated(uid) else [raw["spec"]["model"] for raw in state.holds.kept_for(uid)]
+        given = needs if state.is_allocated(uid) else [each.model for each in state.holds.kept_for(uid)]
         holding.update(given)
     return replace(reservation.placement, holding=dict(holding)) if holding else reservation.placement
 
@@ -237,11 +235,10 @@ def _shown(state: ClusterState, model: DeviceModel, driver: str) -> t.Iterator[J
     Start from the shorter list, ComposableResources or ResourceSlices.
     """
     few = state.resources.count("model", model.cdi_model_name) <= state.slices.count("driver", driver)
-    of_model = (raw for raw in state.resources.each_by("model", model.cdi_model_name)) if few else (
-        raw for item in state.slices.each_by("driver", driver)
-        for raw in state.resources.by("node", str(slices.node(item))) if raw["spec"]["model"] == model.cdi_model_name)
-    for raw in of_model:
-        serial = adapters.serial(raw)
-        for item in state.slices.by("node", raw["spec"]["target_node"]) if serial else ():
+    of_model = iter(state.resources.values("model", model.cdi_model_name)) if few else (
+        each for item in state.slices.each_by("driver", driver)
+        for each in state.resources.values("node", str(slices.node(item))) if each.model == model.cdi_model_name)
+    for each in of_model:
+        for item in state.slices.by("node", each.node) if each.serial else ():
             if slices.driver(item) == driver:
-                yield from (d for d in slices.devices(item) if slices.attribute(d, "uuid") == serial)
+                yield from (d for d in slices.devices(item) if slices.attribute(d, "uuid") == each.serial)

@@ -25,12 +25,10 @@ def returning(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[st
     ComposableResource is deleted.
     """
     found: dict[str, tuple[str, str]] = {}
-    for raw in state.resources.by("deleting", True):
-        uid, status = raw["metadata"]["uid"], raw.get("status") or {}
-        has_device = status.get("cdi_device_id") or status.get("state") == DELETING
-        if has_device and not status.get("error") and uid not in state.returns:
-            found[uid] = raw["spec"]["model"], raw["spec"]["target_node"]
-    back = {uid: (each.model, each.node) for uid, each in state.returns.since(snapshot.taken).items()}
+    for each in state.resources.values("deleting", True):
+        if (each.device_uid or each.state == DELETING) and not each.error and each.uid not in state.returns:
+            found[each.uid] = each.model, each.node
+    back = {uid: (left.model, left.node) for uid, left in state.returns.since(snapshot.taken).items()}
     return _by_fabric(state, snapshot, (back | found).values())
 
 
@@ -54,6 +52,5 @@ def ending(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, 
         nodes.add(claims.node(claim) or "")
     used = ((name, node) for node in nodes - {""} for name, user in state.users(node).items()
             if user["metadata"]["uid"] in uids)
-    kept = ((raw, node) for name, node in used if (raw := state.resources.get(name)))
-    return _by_fabric(state, snapshot, [(raw["spec"]["model"], node) for raw, node in kept
-                                        if not raw["metadata"].get("deletionTimestamp")])
+    kept = ((resource, node) for name, node in used if (resource := state.resources.value(name)))
+    return _by_fabric(state, snapshot, [(resource.model, node) for resource, node in kept if not resource.deleting])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
-from ...kube.api_resources import COMPOSABLE_RESOURCES, LEASES, SLICES, ApiResource
+from ...kube.api_resources import COMPOSABLE_RESOURCES, LEASES, ApiResource
 from ...kube.coordination.agent_leases import AGENT_LEASE
 from ...kube.objects import cohdi
 from ...planning.node.supply import DELETING
@@ -80,8 +80,6 @@ class Dispatch:
             self._note_return(change.new)
             self._state.forget(change.name)
             self._state.old_releases.end(change.new["metadata"]["uid"])
-        elif change.resource == SLICES and change.gone:
-            self._state.forget_slice(change.name)
 
     def _note_return(self, resource: Json) -> None:
         """Record that a deleted ComposableResource returned its device, if it had one. The next

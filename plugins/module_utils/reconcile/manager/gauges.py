@@ -10,7 +10,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ...kube.objects import cohdi, slices
+from ...kube.objects import slices
 from ...planning.prewarm import IdleMinimum
 from ..pool.controller import pool_keys
 from ..runtime.metrics import CONTROLLERS
@@ -93,13 +93,13 @@ def _devices(state: ClusterState) -> dict[str, Values]:
 def _unowned(state: ClusterState) -> set[str]:
     """Return the devices that no ComposableResource has, although one was made for them
     (``cohdi.reclaimed``)."""
-    made_for = {cohdi.reclaimed(raw) for model in state.resources.keys("unattached")
-                for raw in state.resources.each_by("unattached", model)}
+    made_for = {each.reclaims for model in state.resources.keys("unattached")
+                for each in state.resources.values("unattached", model)}
     return {uid for uid in made_for if not _attached(state, uid)}
 
 
 def _attached(state: ClusterState, uid: str) -> bool:
-    return any((raw.get("status") or {}).get("cdi_device_id") == uid for raw in state.resources.by("device", uid))
+    return any(each.device_uid == uid for each in state.resources.values("device", uid))
 
 
 def _ownerless(state: ClusterState, unowned: set[str]) -> int:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 
 from ...fabric.api import FabricManager, FabricSnapshot, Machine
 from ...fabric.errors import FabricError, Unavailable
-from ...kube.objects import cohdi
 from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
 
@@ -109,8 +108,8 @@ class InventoryPolls:
         Raise Unavailable if no poll showed them. Otherwise a pod would be planned again and a
         second device requested.
         """
-        asked = {machine for machine, at, _present in map(cohdi.read_intent, self._state.resources.list())
-                 if machine and self._state.clock() - at < self._at_work}
+        since = self._state.clock() - self._at_work
+        asked = {each.machine for each in self._state.resources.each_value() if each.machine and each.asked > since}
         left_out = asked - new.machines.keys()
         shown = old.machines if old else {}
         if unknown := sorted(left_out - shown.keys()):

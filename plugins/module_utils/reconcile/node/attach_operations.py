@@ -22,7 +22,6 @@ from ...fabric.api import Device, FabricManager, Started
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...fabric.operations import handles
 from ...kube.errors import AlreadyExists, ApiError, Conflict, NotFound, NotLeading
-from ...kube.objects import cohdi
 from ...kube.objects.claim_ref import ClaimRef, read_claim
 from ...net.backoff import Backoff
 from ...planning.actions import Adopt, Attach, CreateResource, Resume
@@ -116,7 +115,8 @@ class AttachOperations:
             self.submit(action.resource, action.node, partial(self._adopt, action))
 
     def _adopt(self, action: Adopt) -> None:
-        machine = action.machine or cohdi.read_intent(self.state.resources.get(action.resource) or {"metadata": {}})[0]
+        known = self.state.resources.value(action.resource)
+        machine = action.machine or (known.machine if known else "")
         found = {d.uid: d for d in self.fabric.machine(machine).devices}
         device = found.get(action.device)
         if device is None or self._owner(action.resource, device):
@@ -139,10 +139,9 @@ class AttachOperations:
 
     def resume(self, action: Resume) -> None:
         """Wait for an operation that an earlier process began."""
-        raw = self.state.resources.get(action.resource)
-        if raw is not None and self.state.operations.begin(action.resource):
-            model = raw["spec"]["model"]
-            self.submit(action.resource, action.node, partial(self._resume, action, model))
+        known = self.state.resources.value(action.resource)
+        if known is not None and self.state.operations.begin(action.resource):
+            self.submit(action.resource, action.node, partial(self._resume, action, known.model))
 
     def _resume(self, action: Resume, model: str) -> None:
         """Take a device of the operation that no other ComposableResource has.
@@ -170,7 +169,7 @@ class AttachOperations:
         If there is none, reserve the device for ``name`` and return an empty string.
         """
         with self._lock:
-            owners = [r["metadata"]["name"] for r in self.state.resources.by("device", device.uid)]
+            owners = self.state.resources.names_at("device", device.uid)
             found = [owner for owner in [*owners, self._arriving.get(device.uid, name)] if owner != name]
             if not found:
                 self._arriving[device.uid] = name
@@ -179,10 +178,10 @@ class AttachOperations:
     def _not_new(self, name: str, machine: str, device: Device) -> str:
         """Return why a device is not proven to come from a request of this ComposableResource, or
         an empty string."""
-        where, _asked, present = cohdi.read_intent(self.state.resources.get(name) or {"metadata": {}})
-        if where != machine:
+        known = self.state.resources.value(name)
+        if known is None or known.machine != machine:
             return "the earlier devices of the machine are unknown"
-        if device.uid in present:
+        if device.uid in known.present:
             return "the machine had it before"
         owner = self._owner(name, device)
         return f"{owner} owns it" if owner else ""
@@ -296,8 +295,8 @@ class AttachOperations:
         return next((pool_devices.handover(self.state, raw) for raw in known if raw), "")
 
     def _is_wanted(self, name: str) -> bool:
-        raw = self.state.resources.get(name)
-        return raw is not None and not raw["metadata"].get("deletionTimestamp")
+        known = self.state.resources.value(name)
+        return known is not None and not known.deleting
 
     def _prove_wanted(self, name: str) -> None:
         """Raise Withdrawn if the device is no longer wanted. Called right before the request is
@@ -312,7 +311,8 @@ class AttachOperations:
         A manager may recognize a request by this mark. A name would not do, because it may be used
         again.
         """
-        return str((self.state.resources.get(name) or {"metadata": {"uid": name}})["metadata"]["uid"])
+        known = self.state.resources.value(name)
+        return known.uid if known else name
 
     def _kind(self, name: str) -> str:
         """Return the device kind of a ComposableResource, as the CDI Manager names it."""

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from ...kube.api_resources import CLAIMS, NODES
 from ...kube.client.verbs import Client
 from ...kube.errors import NotFound
-from ...kube.objects import cohdi, device_users, nodes, slices
+from ...kube.objects import device_users, nodes, slices
+from ...kube.objects.device_users import DeviceName
 from ...kube.objects.taints import DeviceTaints
-from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 
 
@@ -38,17 +38,17 @@ class ClaimCheck:
         First taint the device for the scheduler, if the API server supports taints. Raise ApiError
         if the API server does not answer. Then nothing is proven.
         """
-        raw = self._state.resources.get(resource)
-        if raw is None:
+        found = self._state.resources.value(resource)
+        if found is None:
             return ""
-        device, drivers = adapters.device_name(raw), self._state.settings.drivers
-        pool_device = cohdi.annotation(raw, cohdi.POOL_DEVICE)
-        keys = self._state.own_keys(raw)
+        device, drivers = DeviceName(found.serial, found.address), self._state.settings.drivers
+        keys = self._state.own_keys(found)
         if self._state.untainted(resource, keys) and self._taints.place(resource, keys, device.uuid):
             self._state.note_taints(resource, keys)
         items = self._fresh(time.monotonic())
         shown = [*self._state.slices.by("node", node), *self._slices_elsewhere(node, device.uuid)]
-        return device_users.keeper(items, node, pool_device) or device_users.user(items, shown, node, device, drivers)
+        return device_users.keeper(items, node, found.pool_device) or device_users.user(
+            items, shown, node, device, drivers)
 
     def back(self, node: str, resource: str, machine: str) -> str:
         """Return why a node that counts as lost is back, by the API server, or an empty string.
@@ -91,8 +91,8 @@ class ClaimCheck:
             name = other["metadata"]["name"]
             if machine and nodes.machine(other) == machine and not (vouch and self._state.agents.alive(name)):
                 return f"node {name} has machine {machine}, which node {node} had"
-        uuid = adapters.serial(self._state.resources.get(resource) or {"metadata": {}})
-        found = next(self._slices_elsewhere(node, uuid), None)
+        known = self._state.resources.value(resource)
+        found = next(self._slices_elsewhere(node, known.serial if known else ""), None)
         return f"node {slices.node(found)} shows the device" if found else ""
 
     def _slices_elsewhere(self, node: str, uuid: str) -> Iterator[Json]:

@@ -19,7 +19,6 @@ from ...kube.api_resources import (
 from ...kube.coordination.agent_leases import AGENT_LEASE
 from ...kube.objects import claims, nodes, slices
 from ..controller import Change, Json
-from ..state import adapters
 from ..state.cluster_state import ClusterState
 
 
@@ -76,11 +75,11 @@ def of_poll(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot
         yield from sorted({*state.nodes.names(), *state.absent_nodes.names()})
         return
     for uid in old.shared.keys() ^ new.shared.keys():
-        yield from (raw["spec"]["target_node"] for raw in state.resources.by("device", uid))
+        yield from (each.node for each in state.resources.values("device", uid))
     for uid in map(str, state.nodes.keys("machine")):
         if old.machines.get(uid) != new.machines.get(uid):
             yield from (node["metadata"]["name"] for node in state.nodes.by("machine", uid))
     for name in state.absent_nodes.names():
-        machines = [adapters.place(raw)[0] for raw in state.resources.by("node", name)]
+        machines = {each.machine for each in state.resources.values("node", name)}
         if any(old.machines.get(uid) != new.machines.get(uid) for uid in machines):
             yield name

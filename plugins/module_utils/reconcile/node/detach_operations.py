@@ -14,11 +14,11 @@ import time
 from functools import partial
 
 from ...fabric.errors import FabricError, Missing, Uncertain, Withdrawn
+from ...model.resource import Resource
 from ...planning.actions import AskRelease, Detach, FinishDeparted, TaintDevice
 from ...planning.node.compose import DETACHING, SHOWN
 from ...planning.node.supply import DELETING
 from ..state import adapters
-from ..state.cluster_state import Json
 from ..state.node_snapshot import reported_on
 from .attach_operations import AttachOperations
 from .claim_check import ClaimCheck
@@ -87,7 +87,7 @@ class DetachOperations:
         raw = self._state.resources.get(action.resource)
         if raw is None:
             return
-        if self._is_on(action.machine, raw):
+        if self._is_on(action.machine, adapters.read_resource(raw, self._state.settings)):
             self._stays(action.resource, f"machine {action.machine} has device {action.device} again")
             return
         self._fence.check_request()
@@ -95,11 +95,11 @@ class DetachOperations:
         self._writer.resources.set_status(action.resource, state=DELETING, error="", cdi_device_id="")
         self._reporter.tell(action.resource, "DeviceLeft", action.reason, type_="Warning")
 
-    def _is_on(self, machine: str, raw: Json) -> bool:
+    def _is_on(self, machine: str, resource: Resource) -> bool:
         """Return whether a machine has the device now. A missing machine has none. Raise
         FabricError."""
         try:
-            return adapters.is_on(self._operations.fabric.machine(machine), raw)
+            return adapters.is_on(self._operations.fabric.machine(machine), resource)
         except Missing:
             return False
 
@@ -171,21 +171,22 @@ class DetachOperations:
         If a claim has the device, withdraw the release, so that the node gives it back to the
         claim.
         """
-        raw = self._state.resources.get(action.resource) or {"metadata": {}}
+        found = self._state.resources.value(action.resource)
         if action.lost and (back := self._check.back(action.node, action.resource, action.machine)):
             return "node_is_back", back
-        if not action.lost and not adapters.read_node_work(raw).removed:
+        released = found if found and not action.lost else None
+        if not action.lost and not (released and released.node_work.removed):
             return "node_holds", f"node {action.node} has not released the device"
-        if not action.lost and (old := self._old_release(raw["metadata"]["uid"])):
+        if released and (old := self._old_release(released.uid)):
             self._writer.resources.ask_release(action.resource)
-            self._state.returns.forget(raw["metadata"]["uid"])
-            self._state.old_releases.end(raw["metadata"]["uid"])
+            self._state.returns.forget(released.uid)
+            self._state.old_releases.end(released.uid)
             return old, f"the device was returned before. Node {action.node} must release it again"
         if reason := self._check.claimed(action.resource, action.node):
             if not action.lost:
                 self._writer.resources.withdraw_release(action.resource)
             return CLAIMED, reason
-        if not action.lost and self._state.untainted(action.resource, self._state.own_keys(raw)):
+        if released and self._state.untainted(action.resource, self._state.own_keys(released)):
             return "slice_shows", SHOWN
         return "", ""
 
@@ -201,8 +202,8 @@ class DetachOperations:
         return OLD_RELEASE if uid in self._state.old_releases else ""
 
     def _model(self, resource: str) -> str:
-        raw = self._state.resources.get(resource)
-        return str(raw["spec"]["model"]) if raw else ""
+        known = self._state.resources.value(resource)
+        return known.model if known else ""
 
     def _stays(self, resource: str, reason: str) -> None:
         self._tell(resource, "DetachRefused", reason, f"not detached: {reason}")

@@ -31,7 +31,7 @@ def keep_devices(state: ClusterState, node: str) -> None:
 def _keep_for(state: ClusterState, claim: Json, node: str) -> None:
     """Keep the missing devices of a claim. A device that is already kept for it counts."""
     uid = claims.identity(claim)
-    kept = Counter(str(raw["spec"]["model"]) for raw in state.holds.kept_for(uid) if raw["spec"]["target_node"] == node)
+    kept = Counter(each.model for each in state.holds.kept_for(uid) if each.node == node)
     lacking = _need(state, claim) - kept
     if not lacking:
         return

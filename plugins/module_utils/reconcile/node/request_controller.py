@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 from ...kube.objects import cohdi, nodes
+from ...model.resource import Resource
 from ...planning.node.allocation import SAME_NODE, Allocation, Candidate, NodelessRequest, allocate
 from ...planning.node.compose import request_status
 from ...planning.node.demand import conflict, installed
@@ -53,8 +54,7 @@ class RequestController(Controller):
         if raw is None or not self._enabled:
             return Result()
         spec, deleting = raw["spec"]["resource"], bool(raw["metadata"].get("deletionTimestamp"))
-        children = [adapters.read_resource(each, self._state.settings)
-                    for each in self._state.resources.by("request", key.name)]
+        children = self._state.resources.values("request", key.name)
         if not spec.get("target_node"):
             return self._nodeless(raw, children, deleting)
         error = self._error(raw, spec["target_node"])
@@ -64,12 +64,12 @@ class RequestController(Controller):
     def _error(self, raw: Json, name: str) -> str:
         """Return why the node of a request gets no device now, or an empty string."""
         state, spec = self._state, raw["spec"]["resource"]
-        blocked = blocked_models(state, name, state.resources.by("node", name), state.now())
+        blocked = blocked_models(state, name, state.resources.values("node", name), state.now())
         if spec["model"] in blocked or not spec["size"]:
             return blocked.get(spec["model"], "")
-        return state.machine_of(name)[2] or adapters.read_request(raw, state.nodes.get(name)).lacks
+        return state.machine_of(name)[2] or adapters.lacking(adapters.read_request(raw), state.nodes.get(name))
 
-    def _nodeless(self, raw: Json, children: list[ComposableResource], deleting: bool) -> Result:
+    def _nodeless(self, raw: Json, children: list[Resource], deleting: bool) -> Result:
         """Allocate a request that names no node. Each chosen node then requests its share of
         devices."""
         if self._state.snapshot is None:
@@ -85,7 +85,7 @@ class RequestController(Controller):
             spec, children, found.error or self._trouble(found, spec["model"]), deleting, bool(found.error)))
         return Result(self._state.clock() + RETRY_SECONDS if found.error else None)
 
-    def _allocate(self, raw: Json, children: list[ComposableResource], size: int) -> Allocation:
+    def _allocate(self, raw: Json, children: list[Resource], size: int) -> Allocation:
         name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
         request = NodelessRequest(name, spec["model"], size, spec.get("allocation_policy") or SAME_NODE)
         taken = self._occupied(name)
@@ -93,7 +93,12 @@ class RequestController(Controller):
         free = {fabric: n for (model, fabric), n in (snapshot.free if snapshot else {}).items()
                 if model == request.model}
         candidates = [self._candidate(node, raw, taken) for node in self._state.nodes.each()] if size else []
-        return allocate(request, children, candidates, free, self._state.shares.of(name) or {})
+        return allocate(request, map(self._seen, children), candidates, free, self._state.shares.of(name) or {})
+
+    def _seen(self, child: Resource) -> ComposableResource:
+        """Return a device with the claim that uses it. Devices that no claim uses leave first."""
+        return ComposableResource.of(child, used_by=adapters.claim_key(self._state.user(child)),
+                                     busy=child.name in self._state.operations)
 
     def _occupied(self, name: str) -> set[str]:
         """Return the nodes of other requests with the policy ``samenode``."""
@@ -109,7 +114,7 @@ class RequestController(Controller):
     def _candidate(self, node: Json, raw: Json, taken: set[str]) -> Candidate:
         name, model = node["metadata"]["name"], raw["spec"]["resource"]["model"]
         snapshot = node_snapshot(self._state, name)
-        problem = _problem(node) or adapters.read_request(raw, node).lacks.removeprefix(f"node {name} ")
+        problem = _problem(node) or adapters.lacking(adapters.read_request(raw), node).removeprefix(f"node {name} ")
         problem = problem or snapshot.problem or snapshot.blocked.get(model, "") or self._excluded(snapshot, model)
         return Candidate(name, snapshot.fabric, problem, name in taken)
 

@@ -144,13 +144,14 @@ def _with_node_steps(engine: Engine, claim: Json, reason: WaitReason) -> WaitRea
     """
     state, uid = engine.state, claims.identity(claim)
     node = reason.evidence.get("node")
-    own = [r for r in state.resources.by("node", node) if state.user(r) is claim] if node else []
-    resources = own or list(state.holds.kept_for(uid))
-    if not resources and node and reason.waits_for:
+    there = state.resources.values("node", node) if node else []
+    resources = [each for each in there if state.user(each) is claim] or state.holds.kept_for(uid)
+    if not resources and reason.waits_for:
         need = reason.evidence.get("need") or {}
-        resources = [r for r in state.resources.by("node", node) if r["spec"]["model"] in need
-                     and not state.user(r) and not state.holds.of(r)[0]]
-    steps = [_node_steps(raw, found) for raw in resources if (found := adapters.read_evidence(raw))]
+        resources = [each for each in there if each.model in need
+                     and not state.user(each) and not state.holds.of(each)[0]]
+    raws = (raw for each in resources if (raw := state.resources.get(each.name)))
+    steps = [_node_steps(raw, found) for raw in raws if (found := adapters.read_evidence(raw))]
     return replace(reason, evidence={**reason.evidence, "node_steps": steps}) if steps else reason
 
 
@@ -287,9 +288,9 @@ def _pool(engine: Engine, model: DeviceModel, fabric: int) -> dict[str, t.Any]:
             if r["pool"] == name}
     free, promised = _free(engine, model, fabric, len(shown - held)), len(held)
     attached: dict[str, int] = {}
-    for raw in engine.state.resources.each():
-        if raw["spec"]["model"] == model.cdi_model_name and (raw.get("status") or {}).get("cdi_device_id"):
-            attached[raw["spec"]["target_node"]] = attached.get(raw["spec"]["target_node"], 0) + 1
+    for each in engine.state.resources.values("model", model.cdi_model_name):
+        if each.device_uid:
+            attached[each.node] = attached.get(each.node, 0) + 1
     where = ", ".join(f"{n} x {node}" for node, n in sorted(attached.items())) or "none"
     return {"name": name, "counts": {"free": free, "promised": promised, "attached": attached},
             "text": f"pool {name} has {free} free, attached: {where}"}

@@ -10,6 +10,7 @@ import time
 import typing as t
 
 from ...kube.objects import claims, pods
+from ...model.resource import Resource
 from ...planning.node.demand import FAILED, PREPARING, RESCHEDULE
 from ...planning.node.supply import DELETING
 from ..manager.engine import Engine
@@ -60,22 +61,22 @@ def in_the_cluster(engine: Engine) -> str:
     state = engine.state
     if n := sum(1 for c in state.claims.each() if _served(c)):
         return f"{n} claims wait for their devices or for the scheduler"
-    leaving = sum(1 for r in state.resources.each() if _leaves(engine, r))
+    leaving = sum(_leaves(engine, each) for each in state.resources.each_value())
     return f"{leaving} devices are leaving their node" if leaving else ""
 
 
-def _leaves(engine: Engine, raw: dict[str, t.Any]) -> bool:
+def _leaves(engine: Engine, resource: Resource) -> bool:
     """Return whether a device is leaving.
 
     A device stays if its node cannot release it now, or if the node has no node operations.
     """
-    if (raw.get("status") or {}).get("state") == DELETING:
+    if resource.state == DELETING:
         return True
-    work = adapters.read_node_work(raw)
-    asked = work.asked and bool(raw["metadata"].get("deletionTimestamp"))
+    work = resource.node_work
+    asked = work.asked and resource.deleting
     if not asked or (work.trouble and not (work.warning or work.removed)):
         return False
-    return work.removed or not engine.state.agents.missing(raw["spec"]["target_node"])
+    return work.removed or not engine.state.agents.missing(resource.node)
 
 
 def _served(claim: dict[str, t.Any]) -> bool:

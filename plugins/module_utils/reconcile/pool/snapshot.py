@@ -10,7 +10,7 @@ import typing as t
 from collections import Counter
 
 from ...fabric.api import FabricSnapshot
-from ...kube.objects import claims, cohdi, slices
+from ...kube.objects import claims, slices
 from ...planning.node.demand import PREPARING, READY
 from ...planning.pool.plan import PoolSnapshot
 from ...planning.settings import DeviceModel
@@ -98,10 +98,9 @@ def arriving(state: ClusterState, node: str, model: DeviceModel, *, named: bool 
 
     With ``named``, count pool devices too.
     """
-    live = [raw for raw in state.resources.by("node", node)
-            if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")
-            and (named or not cohdi.annotation(raw, cohdi.POOL_DEVICE))]
-    return sum(1 for raw in live if cohdi.read_intent(raw)[1] > 0 and (is_awaited(state, raw) or not state.user(raw)))
+    live = [each for each in state.resources.values("node", node)
+            if each.model == model.cdi_model_name and not each.deleting and (named or not each.pool_device)]
+    return sum(1 for each in live if each.asked > 0 and (is_awaited(state, each) or not state.user(each)))
 
 
 def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> int:
@@ -126,8 +125,7 @@ def asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: 
     """
     lately = [when for when in state.resources.keys("asked") if t.cast(float, when) >= since // ASKED_TOGETHER]
     found = 0
-    for raw in (raw for when in lately for raw in state.resources.by("asked", when)):
-        counts = raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")
-        if counts and cohdi.read_intent(raw)[1] >= since:
-            found += fabric_of(state, raw["spec"]["target_node"], snapshot) == fabric
+    for each in (each for when in lately for each in state.resources.values("asked", when)):
+        if each.model == model.cdi_model_name and not each.deleting and each.asked >= since:
+            found += fabric_of(state, each.node, snapshot) == fabric
     return found

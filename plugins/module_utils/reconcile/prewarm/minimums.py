@@ -98,7 +98,7 @@ def _bar_room(state: ClusterState, node: str, model: DeviceModel) -> int | None:
     places = state.agents.places(node)
     if BAR_ROOM not in places:
         return None
-    there = Counter(raw["spec"]["model"] for raw in state.resources.by("node", node))
+    there = Counter(each.model for each in state.resources.values("node", node))
     return BarRoom.of(places, state.settings.models).fits(model.cdi_model_name, there)
 
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from ...model.resource import Resource
 from ...planning.scheduling.snapshot import Placement
 from ..bookings.consumers import unsuitable
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 
 
 def lost(state: ClusterState, placement: Placement) -> str:
@@ -23,22 +24,18 @@ def lost(state: ClusterState, placement: Placement) -> str:
         missing = sum(models.values()) - len(kept)
         if missing > 0:
             return f"node {placement.node}: {missing} of the booked devices are gone or used by another pod"
-        for raw in kept:
-            if raw["metadata"].get("deletionTimestamp"):
-                return f"node {placement.node}: device {_name(raw)} is being removed"
-            if taint := _taint(state, raw):
-                return f"node {placement.node}: device {_name(raw)} has the taint {taint}"
+        for each in kept:
+            if each.deleting:
+                return f"node {placement.node}: device {each.serial} is being removed"
+            if taint := _taint(state, each):
+                return f"node {placement.node}: device {each.serial} has the taint {taint}"
     return ""
 
 
-def _name(resource: Json) -> str:
-    return str((resource.get("status") or {}).get("device_id") or "")
-
-
-def _taint(state: ClusterState, resource: Json) -> str:
+def _taint(state: ClusterState, resource: Resource) -> str:
     """Return the taint by which the DRA driver withholds the device from new claims, or an empty
     string.
     """
     keys = {*state.sight(resource).keys}
-    sick = state.sick_devices(resource["spec"]["target_node"])
+    sick = state.sick_devices(resource.node)
     return next((taint for key, taint in sick if key in keys), "")

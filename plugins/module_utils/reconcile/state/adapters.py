@@ -8,28 +8,22 @@ from __future__ import annotations
 
 import functools
 import typing as t
+from sys import intern
 
 from ...fabric.api import FabricSnapshot, Machine
 from ...kube.objects import claims, cohdi, nodes, slices
 from ...kube.objects.autoscaling import read_return_idle
 from ...kube.objects.device_users import DeviceName
 from ...kube.times import parse_time
+from ...model.request import Request
+from ...model.resource import NodeWork, Resource
 from ...node import evidence
 from ...node.evidence import Evidence
 from ...planning.node.capacity import lacks
 from ...planning.node.compose import ATTACHING
 from ...planning.node.demand import FAILED, PREPARING, READY, RESCHEDULE
 from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
-from ...planning.node.snapshot import (
-    FOREIGN,
-    UNREADABLE,
-    Claim,
-    ComposabilityRequest,
-    ComposableResource,
-    NodeWork,
-    PodRef,
-    PoolResult,
-)
+from ...planning.node.snapshot import FOREIGN, UNREADABLE, Claim, ComposabilityRequest, PodRef, PoolResult
 from ...planning.pool.plan import READY_CONDITION, PoolSlice
 from ...planning.settings import Settings
 
@@ -78,17 +72,25 @@ def _result(result: Json, settings: Settings) -> PoolResult:
     return PoolResult(result["driver"], result["pool"], result["device"], model, fabric)
 
 
-def read_request(raw: Json, node: Json | None = None) -> ComposabilityRequest:
-    """Return a ComposabilityRequest for a node."""
+def read_request(raw: Json) -> Request:
+    """Return what a ComposabilityRequest says."""
     spec = raw["spec"]["resource"]
-    return ComposabilityRequest(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
-                                bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
-                                _lacks(node, spec) if node else "", type=spec.get("type") or "gpu",
-                                return_idle=read_return_idle(raw), claims=cohdi.read_claims(raw))
+    return Request(raw["metadata"]["name"], raw["metadata"]["uid"], intern(spec["model"]), int(spec["size"]),
+                   bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
+                   intern(spec.get("type") or "gpu"), read_return_idle(raw), cohdi.read_claims(raw),
+                   spec.get("other_spec") or {})
 
 
-def _lacks(node: Json, spec: Json) -> str:
-    return lacks(node["metadata"]["name"], nodes.capacity(node), spec.get("other_spec") or {})
+def on_node(request: Request, node: Json | None) -> ComposabilityRequest:
+    """Return a ComposabilityRequest for a node."""
+    return ComposabilityRequest.of(request, lacks=lacking(request, node))
+
+
+def lacking(request: Request, node: Json | None) -> str:
+    """Return what a ComposabilityRequest asks for besides devices that the node lacks, in a sentence."""
+    if node is None or not request.other_spec:
+        return ""
+    return lacks(node["metadata"]["name"], nodes.capacity(node), request.other_spec)
 
 
 def read_evidence(raw: Json) -> Evidence | None:
@@ -114,7 +116,8 @@ def read_node_work(raw: Json) -> NodeWork:
     # evidence counts only for the current release.
     removed = asked and found.phase == evidence.REMOVED and found.release == release
     return NodeWork(asked, found.phase == evidence.READY, removed,
-                    found.steps[-1].step if found.steps else "", trouble.message if trouble else "", fatal, warning)
+                    found.steps[-1].step if found.steps else "", trouble.message if trouble else "", fatal, warning,
+                    trouble.reason if trouble else "")
 
 
 def serial(raw: Json) -> str:
@@ -145,53 +148,53 @@ def doubt(raw: Json) -> str:
     return FOREIGN if foreign and not cohdi.reclaimed(raw) else ""
 
 
-def place(raw: Json) -> tuple[str, str]:
-    """Return the UIDs of the machine and the device of a ComposableResource, each empty if
-    unknown."""
-    return cohdi.read_intent(raw)[0], str((raw.get("status") or {}).get("cdi_device_id") or "")
-
-
-def has_left(snapshot: FabricSnapshot | None, raw: Json) -> bool:
+def has_left(snapshot: FabricSnapshot | None, resource: Resource) -> bool:
     """Return whether an inventory proves that the device of a ComposableResource has left its
     machine.
 
     It does if it shows the machine without the device, or only another machine with it. An
     inventory with a problem proves nothing.
     """
-    machine, uid = place(raw)
-    if snapshot is None or not (machine and uid) or snapshot.unconfirmed or snapshot.problems:
+    machine = resource.machine
+    if snapshot is None or not (machine and resource.device_uid) or snapshot.unconfirmed or snapshot.problems:
         return False
-    owners = {each.uid for each in snapshot.machines.values() if is_on(each, raw)}
+    owners = {each.uid for each in snapshot.machines.values() if is_on(each, resource)}
     return machine not in owners and (machine in snapshot.machines or bool(owners))
 
 
-def is_on(machine: Machine, raw: Json) -> bool:
+def is_on(machine: Machine, resource: Resource) -> bool:
     """Return whether a machine has the device of a ComposableResource.
 
     A replaced CDI Manager may use another UID for the device, so compare serials too.
     """
-    uid, known = place(raw)[1], serial(raw)
+    uid, known = resource.device_uid, resource.serial
     return any(device.uid == uid or (known and device.serial == known) for device in machine.devices)
 
 
-def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, **seen: t.Any) -> ComposableResource:
-    """Return a ComposableResource. ``seen`` adds values that are not in its object (such as
-    visible, used_by)."""
+def read_resource(raw: Json, settings: Settings) -> Resource:
+    """Return what a ComposableResource says."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     machine, asked, present = cohdi.read_intent(raw)
-    return ComposableResource(
-        name=meta["name"], uid=meta["uid"], request=(meta.get("labels") or {}).get(cohdi.MANAGED_BY, ""),
-        model=spec["model"], node=spec["target_node"], state=status.get("state", ""),
+    name, request = device_name(raw), (meta.get("labels") or {}).get(cohdi.MANAGED_BY, "")
+    return Resource(  # texts that many have are in memory once
+        name=meta["name"], uid=meta["uid"], request=intern(request),
+        model=intern(spec["model"]), node=intern(spec["target_node"]), state=intern(status.get("state", "")),
         created=parse_time(meta.get("creationTimestamp")),
-        device_uid=status.get("cdi_device_id", ""), serial=serial(raw),
+        device_uid=status.get("cdi_device_id", ""), serial=name.uuid, address=intern(name.address),
         error=status.get("error", ""), deleting=bool(meta.get("deletionTimestamp")),
         force_detach=bool(spec.get("force_detach")),
         delete_first=cohdi.annotation(raw, settings.label(cohdi.DELETE_FIRST)) == "true",
-        last_used=max(seen_used, parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED)))),
-        in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true",
-        machine=machine, asked=asked, present=present,
-        operation=cohdi.annotation(raw, cohdi.OPERATION), node_work=read_node_work(raw), doubt=doubt(raw),
-        reclaims=cohdi.reclaimed(raw), pool_device=cohdi.annotation(raw, cohdi.POOL_DEVICE), **seen)
+        last_used=parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED))),
+        in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true", hold=cohdi.read_hold(raw),
+        machine=intern(machine), asked=asked, present=present,
+        operation=cohdi.annotation(raw, cohdi.OPERATION), node_work=_once(read_node_work(raw)), doubt=doubt(raw),
+        reclaims=cohdi.reclaimed(raw), pool_device=cohdi.annotation(raw, cohdi.POOL_DEVICE))
+
+
+@functools.lru_cache(1024)
+def _once(work: NodeWork) -> NodeWork:
+    """Return the same object for equal values. Most devices are prepared and have no problem."""
+    return work
 
 
 def read_slice(raw: Json) -> PoolSlice:

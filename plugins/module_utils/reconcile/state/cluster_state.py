@@ -13,6 +13,7 @@ import time
 import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import (
@@ -27,10 +28,12 @@ from ...kube.api_resources import (
     SLICES,
     ApiResource,
 )
-from ...kube.objects import claims, cohdi, nodes, pods, provisioning_requests, slices
+from ...kube.objects import claims, cohdi, nodes, pods, provisioning_requests, shown_devices, slices
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.shown_devices import Shown
 from ...kube.watch.store import Store
+from ...kube.watch.typed_store import TypedStore
+from ...model.resource import Resource
 from ...planning.settings import Settings
 from . import adapters, indexers
 from .device_holds import DeviceHolds
@@ -46,7 +49,6 @@ from .memory import (
     RecentAttaches,
     Returns,
     Rival,
-    ShownDevices,
 )
 from .node_agents import AGENT, NodeAgents
 from .node_shares import NodeShares
@@ -92,10 +94,11 @@ class ClusterState:
     def __init__(self, settings: Settings, agents: NodeAgents | None = None) -> None:
         self.settings, self.agents = settings, agents or NodeAgents(AGENT)
         self.claims = Store(indexers.CLAIMS, trim=claims.trimmed)
-        self.slices = Store(indexers.SLICES, trim=slices.trimmed)
+        self.slices = TypedStore(indexers.SLICES, shown_devices.read, slices.trimmed)
         self.nodes = Store(indexers.NODES, trim=nodes.trimmed)
-        self.requests = Store(indexers.REQUESTS, trim=cohdi.trimmed)
-        self.resources = Store(indexers.RESOURCES, trim=cohdi.trimmed)
+        self.requests = TypedStore(indexers.REQUESTS, adapters.read_request, cohdi.trimmed)
+        self.resources = TypedStore(indexers.RESOURCES, partial(adapters.read_resource, settings=settings),
+                                    cohdi.trimmed)
         self.pods = Store(indexers.PODS, trim=pods.trimmed)
         self.namespaces, self.classes = Store({}), Store({})
         self.provisioning = Store({}, trim=provisioning_requests.trimmed)
@@ -110,7 +113,7 @@ class ClusterState:
             return self.clock()
 
         self.holds, self.reservations = DeviceHolds(self.resources, clock), Reservations()
-        self._shown, self.handovers = ShownDevices(), Handovers()
+        self.handovers = Handovers()
         self.absent_nodes, self.doubts, self.departures = FirstSeen(), FirstSeen(), FirstSeen()
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
         self.blocks, self.rival = AttachBlocks(clock=clock), Rival(clock)
@@ -172,10 +175,6 @@ class ClusterState:
         spec = resource["spec"]
         self.returns.note(resource["metadata"]["uid"], spec["model"], spec["target_node"], self.clock())
 
-    def forget_slice(self, name: str) -> None:
-        """Forget a ResourceSlice that is gone."""
-        self._shown.forget(name)
-
     def may_release(self) -> bool:
         """Return False while an earlier process may have attached devices for gated pods that were
         not planned yet."""
@@ -183,7 +182,7 @@ class ClusterState:
 
     def holding(self, claim: str) -> set[str]:
         """Return the nodes that keep a device for a claim (its UID)."""
-        return {raw["spec"]["target_node"] for raw in self.holds.kept_for(claim)}
+        return {resource.node for resource in self.holds.kept_for(claim)}
 
     def note_uses(self, names: Iterable[str]) -> None:
         """Record which devices of these nodes claims use now, and since when nodes are gone.
@@ -198,7 +197,7 @@ class ClusterState:
             for name in users:
                 self.last_uses.note(name, now)
             moving = {claims.identity(claim) for name, claim in users.items()
-                      if claims.binding_results(claim) and not self.keeper(self.resources.get(name))}
+                      if claims.binding_results(claim) and not self.keeper(self.resources.value(name))}
             self.holds.pass_on({name: claims.identity(claim) for name, claim in users.items()}, moving)
 
     def _note_absence(self, node: str, now: float) -> None:
@@ -207,9 +206,9 @@ class ClusterState:
             self.absent_nodes.note(node, now)
         else:
             self.absent_nodes.end(node)
-        for raw in self.resources.by("node", node):
-            if adapters.doubt(raw):
-                self.doubts.note(raw["metadata"]["name"], now)
+        for resource in self.resources.values("node", node):
+            if resource.doubt:
+                self.doubts.note(resource.name, now)
 
     def note_departures(self) -> set[str]:
         """Record which devices of lost nodes have left their machine by the last inventory, and
@@ -220,10 +219,10 @@ class ClusterState:
         """
         now, changed = self.now(), set[str]()
         for node in self.absent_nodes.names():
-            for raw in self.resources.by("node", node):
-                name, gone = raw["metadata"]["name"], self.nodes.get(node) is None
+            for resource in self.resources.values("node", node):
+                name, gone = resource.name, self.nodes.get(node) is None
                 before = self.departures.of(name) is not None
-                if gone and adapters.has_left(self.snapshot, raw):
+                if gone and adapters.has_left(self.snapshot, resource):
                     self.departures.note(name, now)
                 else:
                     self.departures.end(name)
@@ -254,8 +253,8 @@ class ClusterState:
         allocated."""
         found = set()
         for name, claim_uid in self.holds.all().items():
-            if raw := self.resources.get(name):
-                found.add(str(raw["spec"]["target_node"]))
+            if resource := self.resources.value(name):
+                found.add(resource.node)
             claim = self.claim(claim_uid)
             if claim and (node := claims.node(claim)):
                 found.add(node)
@@ -267,51 +266,48 @@ class ClusterState:
 
         An empty UID means that a hold has ended.
         """
-        return [(raw["metadata"]["name"], uid) for raw in self.resources.by("node", node)
-                if (uid := self.holds.of(raw)[0]) != cohdi.read_hold(raw)[0] and not self.user(raw)]
+        return [(each.name, uid) for each in self.resources.values("node", node)
+                if (uid := self.holds.of(each)[0]) != each.hold[0] and not self.user(each)]
 
     def users(self, node: str) -> dict[str, Json]:
         """Return the claims that use devices of a node, by ComposableResource."""
         return {name: sight.user for name, sight in self.sights(node).items() if sight.user}
 
     def sights(self, node: str) -> dict[str, DeviceSight]:
-        """Return each ComposableResource's device as the node's slices show it now. Read each slice
-        once."""
-        shown = [self._shown.of(item) for item in self.slices.by("node", node)]
-        return {raw["metadata"]["name"]: self._sight(raw, shown) for raw in self.resources.by("node", node)}
+        """Return each ComposableResource's device as the node's slices show it now."""
+        shown = self.slices.values("node", node)
+        return {each.name: self._sight(each, shown) for each in self.resources.values("node", node)}
 
     def sick_devices(self, node: str) -> list[tuple[DeviceKey, str]]:
         """Return the devices of a node that their driver withholds from new claims, each with its
         taint."""
-        return [each for item in self.slices.by("node", node) for each in self._shown.of(item).sick]
+        return [each for shown in self.slices.values("node", node) for each in shown.sick]
 
-    def _sight(self, resource: Json, shown: list[Shown]) -> DeviceSight:
-        names = adapters.device_name(resource).names
+    def _sight(self, resource: Resource, shown: list[Shown]) -> DeviceSight:
+        names = resource.names
         keys = tuple(dict.fromkeys(key for name in names for each in shown for key in each.parts.get(name, ())))
         wholes = [each.whole[name] for name in names for each in shown if name in each.whole]
         own = (claim for key in keys if (claim := self.claims.first("device", key)))
         return DeviceSight(keys, wholes[0] if wholes else None, self.keeper(resource) or next(own, None),
                            tuple(sorted({driver for driver, _pool, _device in wholes})))
 
-    def user(self, resource: Json) -> Json | None:
+    def user(self, resource: Resource) -> Json | None:
         """Return a claim that the device of a ComposableResource, or a part of it, is allocated to,
         or None."""
         return self.sight(resource).user
 
-    def sight(self, resource: Json) -> DeviceSight:
+    def sight(self, resource: Resource) -> DeviceSight:
         """Return the device of a ComposableResource as the node's own slices show it now."""
-        shown = self.slices.by("node", resource["spec"]["target_node"])
-        return self._sight(resource, [self._shown.of(item) for item in shown])
+        return self._sight(resource, self.slices.values("node", resource.node))
 
-    def keeper(self, resource: Json | None) -> Json | None:
+    def keeper(self, resource: Resource | None) -> Json | None:
         """Return the claim that has the device of a ComposableResource as its allocated pool
         device, or None."""
-        name = cohdi.annotation(resource, cohdi.POOL_DEVICE) if resource else ""
-        node = resource["spec"]["target_node"] if resource else ""
-        found = self.claims.by("pool device", (name, node)) if name else ()
-        return next(iter(found), None)
+        if resource is None or not resource.pool_device:
+            return None
+        return self.claims.first("pool device", (resource.pool_device, resource.node))
 
-    def own_keys(self, resource: Json) -> list[DeviceKey]:
+    def own_keys(self, resource: Resource) -> list[DeviceKey]:
         """Return (driver, pool, device) of a ComposableResource's device and of its parts in the
         node's slices.
 
@@ -337,7 +333,7 @@ class ClusterState:
         ComposableResources of any node that are gone without our cleanup, after a user removed
         their finalizer.
         """
-        here = {raw["metadata"]["name"] for raw in self.resources.by("node", node)} if self.tainted else set()
+        here = {each.name for each in self.resources.values("node", node)} if self.tainted else set()
         sights = self.sights(node) if here & self.tainted.keys() else {}
         known = {key for sight in sights.values() for key in sight.keys}
         gone = {name: keys for name, keys in [*self.tainted.items()] if self.resources.get(name) is None}

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...kube.objects import claims, slices
+from ...model.resource import Resource
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
 from ...planning.scheduling.filters.dynamic_resources.fitness import misfit
-from . import adapters
 from .cluster_state import ClusterState, Json
 from .memory import Handovers
 
 
-def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequence[Json]) -> Claim:
+def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequence[Resource]) -> Claim:
     """Return a preparing claim with the devices that do not fit it on its node, and why.
 
     Ignore devices of models that the claim does not want, because another claim of its pod may want
@@ -26,24 +26,19 @@ def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequen
     """
     if claim.phase != PREPARING:
         return claim
-    resources = [resource for resource in resources if resource["spec"]["model"] in claim.need()]
+    resources = [resource for resource in resources if resource.model in claim.need()]
     if claim.direct:
-        there = frozenset(raw["metadata"]["name"] for raw in resources if _is_there(raw))
+        # A device that has arrived can no longer become a pool device, because other claims may have seen it.
+        there = frozenset(resource.name for resource in resources if resource.device_uid)
         return replace(claim, unfit=there, unfit_why="attached devices cannot become its pool devices" if there else "")
-    names = [resource["metadata"]["name"] for resource in resources]
+    names = [resource.name for resource in resources]
     vain = {name: why for name, why in state.handovers.vain(claim.uid).items() if name in names}
     found: dict[str, str] = {}
     for name, resource in zip(names, resources, strict=True):
         if why := vain.get(name) or _misfit(state, raw, resource):
-            found[name] = f"{adapters.serial(resource) or name} {why}"
+            found[name] = f"{resource.serial or name} {why}"
     return replace(claim, unfit=frozenset(found), unfit_why="; ".join(sorted(set(found.values()))),
                    given_up=_given_up(vain))
-
-
-def _is_there(resource: Json) -> bool:
-    """Return whether the device has arrived. It can no longer become a pool device, because other
-    claims may have seen it."""
-    return bool((resource.get("status") or {}).get("cdi_device_id"))
 
 
 def _given_up(vain: Mapping[str, str]) -> str:
@@ -54,12 +49,11 @@ def _given_up(vain: Mapping[str, str]) -> str:
             "with the node's ResourceSlice")
 
 
-def _misfit(state: ClusterState, claim: Json, resource: Json) -> str:
+def _misfit(state: ClusterState, claim: Json, resource: Resource) -> str:
     """Return why no request of the claim for a pool device accepts the device, or an empty
     string."""
-    uuid, node = adapters.serial(resource), resource["spec"]["target_node"]
-    entry = next(((device, slices.driver(item)) for item in state.slices.by("node", node)
-                  for device in slices.devices(item) if slices.attribute(device, "uuid") == uuid), None)
+    entry = next(((device, slices.driver(item)) for item in state.slices.by("node", resource.node)
+                  for device in slices.devices(item) if slices.attribute(device, "uuid") == resource.serial), None)
     if entry is None:
         return ""
     classes = {each["metadata"]["name"]: each for each in state.classes.list()}

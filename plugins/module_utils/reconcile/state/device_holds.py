@@ -11,10 +11,9 @@ import time
 import typing as t
 from collections.abc import Callable, Collection, Mapping
 
-from ...kube.objects import cohdi
-from ...kube.watch.store import Store
+from ...kube.watch.typed_store import TypedStore
+from ...model.resource import Resource
 
-Json = dict[str, t.Any]
 Hold = tuple[str, float]
 NONE: t.Final[Hold] = ("", 0.0)
 
@@ -26,7 +25,7 @@ class DeviceHolds:
     since the epoch, as in annotations.
     """
 
-    def __init__(self, resources: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, resources: TypedStore[Resource], clock: Callable[[], float] = time.time) -> None:
         self._resources, self._clock = resources, clock
         self._holds: dict[str, Hold] = {}
         self._by_claim: dict[str, set[str]] = {}
@@ -37,10 +36,10 @@ class DeviceHolds:
         with self._lock:
             self._set(resource, (claim, self._clock()))
 
-    def of(self, raw: Json) -> Hold:
+    def of(self, resource: Resource) -> Hold:
         """Return (claim UID, since) from memory, or else from the annotation."""
         with self._lock:
-            return self._holds.get(raw["metadata"]["name"]) or cohdi.read_hold(raw)
+            return self._holds.get(resource.name) or resource.hold
 
     def end(self, resource: str) -> None:
         """End a hold, even if the annotation still has it."""
@@ -53,13 +52,13 @@ class DeviceHolds:
             self._set(resource, NONE)
             self._holds.pop(resource, None)
 
-    def kept_for(self, claim: str) -> list[Json]:
+    def kept_for(self, claim: str) -> list[Resource]:
         """Return the ComposableResources that are kept for a claim (its UID), in memory or by
         annotations."""
         with self._lock:
-            found = {raw["metadata"]["name"]: raw for raw in self._resources.by("held", claim)}
-            found |= {name: r for name in self._by_claim.get(claim, ()) if (r := self._resources.get(name))}
-            return [raw for _name, raw in sorted(found.items()) if self.of(raw)[0] == claim]
+            found = {each.name: each for each in self._resources.values("held", claim)}
+            found |= {name: r for name in self._by_claim.get(claim, ()) if (r := self._resources.value(name))}
+            return [each for _name, each in sorted(found.items()) if self.of(each)[0] == claim]
 
     def names(self) -> set[str]:
         """Return the ComposableResources with a hold in memory."""
@@ -69,9 +68,9 @@ class DeviceHolds:
     def all(self) -> dict[str, str]:
         """Return the claim UID of each hold, by ComposableResource."""
         with self._lock:
-            written = (raw for uid in self._resources.keys("held") for raw in self._resources.by("held", uid))
-            known = (self._resources.get(name) for names in self._by_claim.values() for name in names)
-            return {raw["metadata"]["name"]: claim for raw in (*written, *known) if raw and (claim := self.of(raw)[0])}
+            written = (each for uid in self._resources.keys("held") for each in self._resources.values("held", uid))
+            known = (self._resources.value(name) for names in self._by_claim.values() for name in names)
+            return {each.name: claim for each in (*written, *known) if each and (claim := self.of(each)[0])}
 
     def copy(self) -> DeviceHolds:
         """Return a copy for a forecast that may change it."""
@@ -96,29 +95,30 @@ class DeviceHolds:
             self._keep_beside(users, moving)
             users = {name: taker for name, taker in users.items() if taker not in moving}
             for name, taker in users.items():
-                if (raw := self._resources.get(name)) is None:
+                if (resource := self._resources.value(name)) is None:
                     continue
-                owner = self.of(raw)[0]
+                owner = self.of(resource)[0]
                 if owner or name in self._holds:  # else there is no hold to end
                     self._set(name, NONE)
-                if owner not in ("", taker) and (left := self._like(raw, self.kept_for(taker))):
+                if owner not in ("", taker) and (left := self._like(resource, self.kept_for(taker))):
                     self.keep(left, owner)
             for taker in set(users.values()):
-                for raw in self.kept_for(taker):
-                    self._set(raw["metadata"]["name"], NONE)
+                for each in self.kept_for(taker):
+                    self._set(each.name, NONE)
 
     def _keep_beside(self, users: Mapping[str, str], moving: Collection[str]) -> None:
         for name, taker in users.items():
-            if taker not in moving or (raw := self._resources.get(name)) is None:
+            if taker not in moving or (resource := self._resources.value(name)) is None:
                 continue
-            owner = self.of(raw)[0]
-            if owner == taker or not (owner or raw["metadata"].get("deletionTimestamp")):
+            owner = self.of(resource)[0]
+            if owner == taker or not (owner or resource.deleting):
                 self.keep(name, taker)
 
     @staticmethod
-    def _like(taken: Json, kept: list[Json]) -> str:
+    def _like(taken: Resource, kept: list[Resource]) -> str:
         """Return a device of the same model on the same node, or an empty string."""
-        return next((raw["metadata"]["name"] for raw in kept if raw["spec"] == taken["spec"]), "")
+        return next((each.name for each in kept if (each.model, each.node, each.force_detach) == (
+            taken.model, taken.node, taken.force_detach)), "")
 
     def _set(self, resource: str, hold: Hold) -> None:
         before = self._holds.get(resource, NONE)[0]

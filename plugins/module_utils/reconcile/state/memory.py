@@ -12,7 +12,6 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ...kube.objects.shown_devices import Shown, read
 from ...planning.fairness import MINUTE
 
 Json = dict[str, t.Any]
@@ -232,34 +231,6 @@ class FirstSeen(Memory[float]):
         """Return the sorted names with the condition."""
         with self._lock:
             return sorted(self._known)
-
-
-class ShownDevices:
-    """Parsed slices of nodes, each read once per version. Thread-safe.
-
-    Only recently used slices are kept. To parse a slice again costs little, and all of them would
-    fill memory.
-    """
-
-    MOST = 256
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Json, Shown]] = {}
-
-    def of(self, node_slice: Json) -> Shown:
-        """Return the devices in a slice."""
-        name = node_slice["metadata"]["name"]
-        known = self._known.get(name)
-        if known is None or known[0] is not node_slice:
-            if len(self._known) >= self.MOST:
-                self._known = {}
-            known = self._known[name] = (node_slice, read(node_slice))
-        return known[1]
-
-    def forget(self, name: str) -> None:
-        """Forget a deleted slice. A restarted kubelet plugin gives the next one a new name
-        (``generateName``)."""
-        self._known.pop(name, None)
 
 
 class Handovers(Memory[tuple[float, tuple[str, ...]]]):

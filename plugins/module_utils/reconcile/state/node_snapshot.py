@@ -9,8 +9,9 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ...kube.objects import claims, cohdi, nodes, pods
+from ...kube.objects import claims, nodes, pods
 from ...kube.objects.provisioning_requests import is_expected
+from ...model.resource import Resource
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
 from ...node.vendors import DRA_DRIVERS
 from ...planning.bar_room import BAR_ROOM
@@ -36,10 +37,10 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     says that such a read was needed but failed.
     """
     now, may_release = state.now(), state.may_release()
-    raw, resources = state.nodes.get(name), state.resources.by("node", name)
+    raw, resources = state.nodes.get(name), state.resources.checked("node", name)
     # Read holds first. A hold ends when its claim is allocated, so a device is held or in use at
     # each moment.
-    holds = {each["metadata"]["name"]: hold_of(state, each, now) for each in resources}
+    holds = {each.name: hold_of(state, each, now) for each in resources}
     sights = state.sights(name)
     machine, fabric, problem = state.machine_of(name)
     lost, lost_at, not_lost = _lost(state, name, raw, resources, now)
@@ -53,13 +54,11 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         fabric=fabric, problem=problem, exists=raw is not None,
         claims=(*of_pools, *_reserved_claims(state, name, fabric), *requested_claims(state, name, fabric, now)),
         over_quota=over_quota(state, of_pools),
-        resources=tuple(_resource(state, each, holds[each["metadata"]["name"]],
-                                  sights.get(each["metadata"]["name"]) or state.sight(each), now)
+        resources=tuple(_resource(state, each, holds[each.name], sights.get(each.name) or state.sight(each), now)
                         for each in resources),
-        requests=(*(adapters.read_request(r, raw) for r in state.requests.by("node", name) if name),
+        requests=(*(adapters.on_node(each, raw) for each in state.requests.values("node", name) if name),
                   *_nodeless(state, name, raw)),
-        other_requests=frozenset(r["metadata"]["name"] for r in state.requests.by("node", "")
-                                 if state.shares.of(r["metadata"]["name"]) is None),
+        other_requests=frozenset(each for each in state.requests.names_at("node", "") if state.shares.of(each) is None),
         attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
         leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
         blocked=blocked_models(state, name, resources, now), unread=unread, no_agent=state.agents.missing(name),
@@ -74,24 +73,23 @@ def _bar_room(state: ClusterState, node: str) -> int | None:
 
 
 def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:
-    return any(raw["spec"].get("target_node") != node and raw["metadata"].get("deletionTimestamp")
-               for raw in state.resources.by("device", uid))
+    return any(each.node != node and each.deleting for each in state.resources.values("device", uid))
 
 
 def _nodeless(state: ClusterState, node: str, raw: Json | None) -> Iterator[ComposabilityRequest]:
     """Yield requests that name no node, with the share that was planned for this node."""
-    for request in state.requests.by("node", ""):
-        share = (state.shares.of(request["metadata"]["name"]) or {}).get(node)
-        if share is not None:
-            yield replace(adapters.read_request(request, raw), size=share, nodeless=True)
+    for request_name in state.requests.names_at("node", ""):
+        share = (state.shares.of(request_name) or {}).get(node)
+        if share is not None and (request := state.requests.value(request_name)):
+            yield replace(adapters.on_node(request, raw), size=share, nodeless=True)
 
 
-def _last_machine(resources: list[Json]) -> str:
+def _last_machine(resources: list[Resource]) -> str:
     """Return the machine of a node that is gone, from the records of its attaches."""
-    return next((machine for raw in resources if (machine := cohdi.read_intent(raw)[0])), "")
+    return next((each.machine for each in resources if each.machine), "")
 
 
-def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json], now: float
+def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Resource], now: float
           ) -> tuple[str, float | None, str]:
     """Return why a node is certainly out of use, when it will count as lost, and what contradicts
     that.
@@ -106,8 +104,7 @@ def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json
         why = f"an administrator marked node {name} as out of service"
         return (why if nodes.out_of_service(raw) else ""), None, ""
     since = state.absent_nodes.of(name)
-    places = map(adapters.place, resources)
-    machines = sorted({machine for machine, device in places if machine or device})
+    machines = sorted({each.machine for each in resources if each.machine or each.device_uid})
     if since is None or any(state.nodes.by("machine", machine) for machine in machines if machine):
         return "", None, ""
     until = since + state.settings.gone_node_duration
@@ -136,7 +133,7 @@ def reported_on(machine: str, power: str | None) -> str:
     return f"the CDI Manager reports machine {machine} as {power}" if power not in (None, OFF) else ""
 
 
-def blocked_models(state: ClusterState, node: str, resources: Iterable[Json], now: float) -> Mapping[str, str]:
+def blocked_models(state: ClusterState, node: str, resources: Iterable[Resource], now: float) -> Mapping[str, str]:
     """Return the models that cannot be attached now, with reasons.
 
     That is all models if no agent is alive, or if no device could be used. Judge agents only after
@@ -147,16 +144,15 @@ def blocked_models(state: ClusterState, node: str, resources: Iterable[Json], no
     return {m.cdi_model_name: missing for m in state.settings.models} if missing else state.blocks.of(node, now)
 
 
-def _unfit(state: ClusterState, node: str, resources: Iterable[Json], judged: bool) -> str:
+def _unfit(state: ClusterState, node: str, resources: Iterable[Resource], judged: bool) -> str:
     """Return in a sentence why a node could not use a new device, or an empty string.
 
     A removal that hangs holds the lock that rescans need. Beside a lost device, the vendor's plugin
     does not start. Node operations do not restart a vendor's plugin that knows an unhealthy device,
     because the plugin would forget that.
     """
-    found = (adapters.read_evidence(raw) for raw in resources)
-    trouble = next((e.trouble for e in found if e and e.trouble and e.trouble.reason in _UNFIT), None)
-    why = trouble.message if trouble else _sick(state, node) if judged else ""
+    trouble = next((each.node_work.trouble for each in resources if each.node_work.reason in _UNFIT), None)
+    why = trouble if trouble is not None else _sick(state, node) if judged else ""
     return f"node {node} gets no new device: {why}" if why else ""
 
 
@@ -180,68 +176,62 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
     return state.reservations.claims(node, fabric, state.settings, name_of)
 
 
-def hold_of(state: ClusterState, raw: Json, now: float) -> tuple[str, float, bool]:
+def hold_of(state: ClusterState, resource: Resource, now: float) -> tuple[str, float, bool]:
     """Return the claim (its UID) that a device is held for, since when, and whether it may still
     take it."""
-    held_for, held_since = state.holds.of(raw)
-    return held_for, held_since, _is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now)
+    held_for, held_since = state.holds.of(resource)
+    return held_for, held_since, _is_hold_alive(state, resource.node, held_for, held_since, now)
 
 
-def _resource(state: ClusterState, raw: Json, hold: tuple[str, float, bool], sight: DeviceSight,
+def _resource(state: ClusterState, resource: Resource, hold: tuple[str, float, bool], sight: DeviceSight,
               now: float) -> ComposableResource:
     """Return a ComposableResource. A device that a claim uses now has no hold."""
-    name, used_by = raw["metadata"]["name"], adapters.claim_key(sight.user)
+    name, used_by = resource.name, adapters.claim_key(sight.user)
     held_for, held_since, alive = ("", 0.0, False) if sight.user else hold
-    visible, also_on = bool(sight.keys), _also_on(state, raw)
-    usable = not also_on and _is_usable(state, raw, visible, whole=len(sight.drivers) == 1)
-    return adapters.read_resource(
-        raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
-        visible=visible, usable=usable, shown_by=sight.drivers, also_on=also_on,
+    visible, also_on = bool(sight.keys), _also_on(state, resource)
+    usable = not also_on and _is_usable(state, resource, visible, whole=len(sight.drivers) == 1)
+    return ComposableResource.of(
+        resource, last_used=max(now if used_by else state.last_uses.of(name), resource.last_used), held_for=held_for,
+        held_since=held_since, visible=visible, usable=usable, shown_by=sight.drivers, also_on=also_on,
         tainted=name in state.tainted and not state.untainted(name, sight.keys), busy=name in state.operations,
         used_by=used_by, doubted_since=state.doubts.of(name) or 0.0,
-        hold_alive=alive, **_departed(state, raw, now))
+        hold_alive=alive, **_departed(state, resource, now))
 
 
-def _departed(state: ClusterState, raw: Json, now: float) -> dict[str, t.Any]:
+def _departed(state: ClusterState, resource: Resource, now: float) -> dict[str, t.Any]:
     """Return how the device of a ComposableResource left the machine of a lost node, or when that
     counts."""
-    since = state.departures.of(raw["metadata"]["name"])
-    if since is None or state.nodes.get(raw["spec"]["target_node"]) is not None:
+    since = state.departures.of(resource.name)
+    if since is None or state.nodes.get(resource.node) is not None:
         return {}
-    seconds, (machine, uid) = state.settings.gone_node_duration, adapters.place(raw)
+    seconds = state.settings.gone_node_duration
     if now < since + seconds:
         return {"departed_at": since + seconds}
-    return {"departed": f"device {uid} has not been on machine {machine} for {seconds:g} s, and node "
-                        f"{raw['spec']['target_node']} is gone"}
+    return {"departed": f"device {resource.device_uid} has not been on machine {resource.machine} for {seconds:g} s, "
+                        f"and node {resource.node} is gone"}
 
 
-def _also_on(state: ClusterState, raw: Json) -> str:
+def _also_on(state: ClusterState, resource: Resource) -> str:
     """Return which other machine also has the device, by the last poll, or an empty string."""
-    uid = (raw.get("status") or {}).get("cdi_device_id")
+    uid = resource.device_uid
     machines = state.snapshot.shared.get(uid) if state.snapshot and uid else None
     if machines is None:
         return ""
-    own = cohdi.read_intent(raw)[0] or state.machine_of(raw["spec"]["target_node"])[0]
+    own = resource.machine or state.machine_of(resource.node)[0]
     others = [machine for machine in machines if machine != own]
     return f"machine {', '.join(others)}" if others else "another machine"
 
 
-def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bool:
+def _is_usable(state: ClusterState, resource: Resource, visible: bool, whole: bool) -> bool:
     """Return whether a claim can use the device.
 
     A device that a claim has as a pool device must not be in a ResourceSlice of the node, or it
     would be allocated twice. A device that two drivers show cannot be used either.
     """
-    if not cohdi.annotation(raw, cohdi.POOL_DEVICE):
-        return whole and _is_prepared(state, raw)
-    work = adapters.read_node_work(raw)
+    work = resource.node_work
+    if not resource.pool_device:  # without evidence, node operations were done before they were recorded
+        return whole and (resource.state == ONLINE or not state.agents.give_evidence or work.prepared)
     return work.prepared and not (visible or work.asked or (work.trouble and not work.warning))
-
-
-def _is_prepared(state: ClusterState, raw: Json) -> bool:
-    """Return True if node operations are done, or were done before they were recorded."""
-    online = (raw.get("status") or {}).get("state") == ONLINE
-    return online or not state.agents.give_evidence or adapters.read_node_work(raw).prepared
 
 
 def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float, now: float) -> bool:

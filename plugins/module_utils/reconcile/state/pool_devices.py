@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...kube.objects import claims, cohdi
+from ...model.resource import Resource
 from ...planning.device_info import DIRECT, GATED, RESCHEDULE
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
@@ -44,7 +45,7 @@ def handover(state: ClusterState, raw: Json) -> str:
     return GATED if state.reservations.holds_for(claims.identity(raw)) and not claims.results(raw) else ""
 
 
-def is_awaited(state: ClusterState, resource: Json) -> bool:
+def is_awaited(state: ClusterState, resource: Resource) -> bool:
     """Return whether a claim that has the device still waits for it."""
     user = state.keeper(resource)
     return user is not None and adapters.claim_phase(user) == PREPARING
@@ -52,8 +53,8 @@ def is_awaited(state: ClusterState, resource: Json) -> bool:
 
 def is_on_its_way(state: ClusterState, node: str, pool: str, device: str) -> bool:
     """Return whether the device of a claim's pool device was requested for a node."""
-    return any(cohdi.read_intent(raw)[1] > 0 for raw in _resources(state, cohdi.pool_device(pool, device), node))
+    return any(each.asked > 0 for each in _resources(state, cohdi.pool_device(pool, device), node))
 
 
-def _resources(state: ClusterState, pool_device: str, node: str) -> list[Json]:
-    return [raw for raw in state.resources.by("pool device", pool_device) if raw["spec"]["target_node"] == node]
+def _resources(state: ClusterState, pool_device: str, node: str) -> list[Resource]:
+    return [each for each in state.resources.values("pool device", pool_device) if each.node == node]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from ...model.resource import Resource
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
 from . import pool_devices
-from .cluster_state import ClusterState, Json
+from .cluster_state import ClusterState
 from .used_devices import Usage
 
 
@@ -60,9 +61,9 @@ def _kept(state: ClusterState) -> Usage:
     """Count devices that are kept for a claim and not in use."""
     found: Usage = Counter()
     for name, claim_uid in state.holds.all().items():
-        raw = state.resources.get(name)
-        if raw is not None and not state.user(raw) and (namespace := _namespace(state, claim_uid)):
-            found[namespace, raw["spec"]["model"]] += 1
+        resource = state.resources.value(name)
+        if resource is not None and not state.user(resource) and (namespace := _namespace(state, claim_uid)):
+            found[namespace, resource.model] += 1
     return found
 
 
@@ -81,7 +82,7 @@ def _preparing(state: ClusterState) -> list[Claim]:
 
 
 def _missing(state: ClusterState, uid: str, needs: Mapping[str, int]) -> Counter[str]:
-    kept = Counter(raw["spec"]["model"] for raw in state.holds.kept_for(uid))
+    kept = Counter(each.model for each in state.holds.kept_for(uid))
     return Counter(needs) - kept
 
 
@@ -96,12 +97,11 @@ def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
             for model, share in state.idle_minimums.of(node).items()}
 
 
-def devices_on(state: ClusterState, node: str, model: str) -> list[Json]:
+def devices_on(state: ClusterState, node: str, model: str) -> list[Resource]:
     """Return the ComposableResources of a model on a node that are not being deleted."""
-    return [raw for raw in state.resources.by("node", node)
-            if raw["spec"]["model"] == model and not raw["metadata"].get("deletionTimestamp")]
+    return [each for each in state.resources.values("node", node) if each.model == model and not each.deleting]
 
 
-def idle_of(state: ClusterState, devices: list[Json]) -> int:
+def idle_of(state: ClusterState, devices: list[Resource]) -> int:
     """Return how many of these devices are neither used by a claim nor held for one."""
-    return sum(not (state.user(raw) or state.holds.of(raw)[0]) for raw in devices)
+    return sum(not (state.user(each) or state.holds.of(each)[0]) for each in devices)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from ...kube.objects import claims, slices
 from ...kube.watch.store import Changes, Store
+from ...kube.watch.typed_store import TypedStore
+from ...model.resource import Resource
 
 Json = dict[str, t.Any]
 Usage = Counter[tuple[str, str]]
@@ -30,7 +32,7 @@ class UsedDevices:
     ``users(node)`` returns the claims that use devices of a node, by ComposableResource.
     """
 
-    def __init__(self, resources: Store, slices_: Store, claims_: Store,
+    def __init__(self, resources: TypedStore[Resource], slices_: Store, claims_: Store,
                  users: Callable[[str], Mapping[str, Json]]) -> None:
         self._resources, self._slices, self._claims, self._users = resources, slices_, claims_, users
         self._changes: list[Changes] = []
@@ -57,9 +59,9 @@ class UsedDevices:
 
     def _count(self, node: str) -> None:
         users, found = self._users(node), Usage()
-        for raw in self._resources.by("node", node):
-            if user := users.get(raw["metadata"]["name"]):
-                found[user["metadata"]["namespace"], raw["spec"]["model"]] += 1
+        for resource in self._resources.values("node", node):
+            if user := users.get(resource.name):
+                found[user["metadata"]["namespace"], resource.model] += 1
         self._total.subtract(self._by_node.pop(node, Usage()))
         self._total.update(found)
         if found:

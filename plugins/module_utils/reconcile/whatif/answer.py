@@ -117,5 +117,5 @@ def _returns(state: ClusterState, actions: Iterable[act.Action]) -> Moves:
     """Count the devices that are given up, each once, however many steps that takes."""
     names = {(action.resource, action.node) for action in actions
              if isinstance(action, (act.DeleteResource, act.AskRelease, act.Detach))}
-    found = Counter((node, str(raw["spec"]["model"])) for name, node in names if (raw := state.resources.get(name)))
+    found = Counter((node, found.model) for name, node in names if (found := state.resources.value(name)))
     return dict(sorted(found.items()))

@@ -13,6 +13,7 @@ from ...kube.objects import pods, slices
 from ...kube.objects.claims import DeviceKey
 from ...kube.times import format_time
 from ...planning.settings import Settings
+from ..state.adapters import read_resource
 from .capture import Capture
 from .captured_engine import engine_of
 
@@ -86,7 +87,7 @@ def without_devices(capture: Capture, resources: Iterable[Json]) -> Capture:
     """Remove these ComposableResources, and their devices from the slices of nodes."""
     listed, state = list(resources), engine_of(capture).state
     names = {raw["metadata"]["name"] for raw in listed}
-    shown = {key for raw in listed for key in state.own_keys(raw)}
+    shown = {key for raw in listed for key in state.own_keys(read_resource(raw, state.settings))}
     return capture.with_objects(
         composableresources=[raw for raw in capture.of(COMPOSABLE_RESOURCES.plural)
                              if raw["metadata"]["name"] not in names],

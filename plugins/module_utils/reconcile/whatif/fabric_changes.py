@@ -43,7 +43,8 @@ class LoseAttached:
         """Return the capture after the change."""
         state = engine_of(capture).state
         resources = [raw for uid in self.devices for raw in state.resources.by("device", uid)]
-        users = [claim for raw in resources if (claim := state.user(raw))]
+        read = (each for uid in self.devices for each in state.resources.values("device", uid))
+        users = [claim for each in read if (claim := state.user(each))]
         pods = [pod["uid"] for claim in users for pod in claims.consumers(claim)]
         after = evicted(capture, pods, [claim["metadata"]["uid"] for claim in users])
         after = without_devices(after, resources)

@@ -73,8 +73,8 @@ class ResourceWriter(ObjectWriter):
 
         Write ``notes`` in the same patch.
         """
-        raw = self.state.resources.get(action.resource)
-        user = self.state.user(raw) if raw and action.in_use else None
+        resource = self.state.resources.value(action.resource)
+        user = self.state.user(resource) if resource and action.in_use else None
         now = format_micro_time(self.client.server_time())
         self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
                                          self.state.settings.label(cohdi.LAST_USED): now,

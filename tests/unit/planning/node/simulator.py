@@ -14,6 +14,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.planning import actions as act
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import plan_compose
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import after, plan_scale
@@ -22,7 +23,6 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.sna
     ComposabilityRequest,
     ComposableResource,
     NodeSnapshot,
-    NodeWork,
     PodRef,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, HANDOVER, NOW, T4, result, settings

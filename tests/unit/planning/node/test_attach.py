@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import (
     Adopt,
     Attach,
@@ -26,10 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.com
     uncertain,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import after, plan_scale
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
-    ComposableResource,
-    NodeWork,
-)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import ComposableResource
 from ansible_collections.composable.infra.tests.unit.planning.builders import (
     A100,
     ATTACH_DEADLINE,

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import (
     Adopt,
     DeleteResource,
@@ -19,10 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
     Plan,
     SetState,
 )
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
-    ComposableResource,
-    NodeWork,
-)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import ComposableResource
 from ansible_collections.composable.infra.tests.unit.planning.builders import (
     ATTACH_DEADLINE,
     NOW,

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import (
     AskRelease,
     DeleteResource,
@@ -26,10 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import plan_compose
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.evaluate import NodePolicy, evaluate_node
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import plan_scale
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
-    ComposableResource,
-    NodeWork,
-)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import ComposableResource
 from ansible_collections.composable.infra.tests.unit.planning.builders import (
     A100,
     ATTACH_DEADLINE,

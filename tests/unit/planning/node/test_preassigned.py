@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import (
     CreateResource,
     DeleteResource,
@@ -19,11 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import plan_compose
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import plan_scale
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
-    Claim,
-    ComposableResource,
-    NodeWork,
-)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import Claim, ComposableResource
 from ansible_collections.composable.infra.tests.unit.planning import builders as it
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, ATTACH_DEADLINE, T4, node, of, one
 

@@ -50,7 +50,7 @@ def special(*results: Json, uid: str = "first") -> Json:
 
 
 def kept(bench: Bench) -> list[str]:
-    return [raw["metadata"]["name"] for raw in bench.state.holds.kept_for(KNOWN)]
+    return [each.name for each in bench.state.holds.kept_for(KNOWN)]
 
 
 def test_gate_opens_once_the_device_is_there(asked: Bench) -> None:

@@ -47,4 +47,4 @@ def test_devices_that_share_what_the_claim_asks_for_are_kept_for_it(held: Bench)
     held.put(asks, pod("train"))
     assert planned(held) == ("gpu-b", "gpu-c")
     held.run(1)
-    assert {raw["status"]["device_id"] for raw in held.state.holds.kept_for("uid-train")} == {"b", "c"}
+    assert {each.serial for each in held.state.holds.kept_for("uid-train")} == {"b", "c"}

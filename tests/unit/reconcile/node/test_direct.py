@@ -84,10 +84,15 @@ def test_nothing_is_told_while_a_slice_of_the_node_shows_the_device(bench: Bench
     assert conditions(bench) == ["FabricDeviceReady"]
 
 
+def user_of(bench: Bench) -> Json | None:
+    """The claim that has the device of the one ComposableResource."""
+    (resource,) = bench.state.resources.values("node", "node-0")
+    return bench.state.user(resource)
+
+
 def test_device_is_the_claims_from_the_intent_to_the_end_of_the_allocation(bench: Bench) -> None:
     claim = served(bench)
-    (raw,) = resources(bench)
-    user = bench.state.user(raw)
+    user = user_of(bench)
     assert user is not None
     assert user["metadata"]["name"] == "train"
     (seen,) = node_snapshot(bench.state, "node-0").resources
@@ -96,14 +101,14 @@ def test_device_is_the_claims_from_the_intent_to_the_end_of_the_allocation(bench
     bench.run()
     (raw,) = resources(bench)
     assert cohdi.annotation(raw, cohdi.POOL_DEVICE) == ""
-    assert bench.state.user(raw) is None
+    assert user_of(bench) is None
 
 
 def test_same_name_on_another_node_is_another_device(bench: Bench) -> None:
     served(bench)
     (raw,) = resources(bench)
     bench.put(objects.claim("train", objects.pool_result(), node="node-1"))
-    assert bench.state.user(raw) is None
+    assert user_of(bench) is None
     bench.run()
     assert cohdi.annotation(bench.api.one(COMPOSABLE_RESOURCES, raw["metadata"]["name"]), cohdi.POOL_DEVICE) == ""
 

@@ -118,6 +118,18 @@ def test_node_without_the_capacity_is_named_in_the_error(three: Bench) -> None:
     assert "3 nodes were checked: has 8 cpu, but other_spec.milli_cpu requests 9000 (3)" in status(three)["error"]
 
 
+@pytest.mark.parametrize("node", ["node-0", "node-1", "node-2"])
+def test_smaller_size_leaves_the_device_that_a_claim_uses(three: Bench, node: str) -> None:
+    three.put(nodeless(3))
+    serve(three)
+    three.put(objects.claim("train", objects.local_result("gpu-0", node), node=node))
+    raw = three.api.one(COMPOSABILITY_REQUESTS, "request")
+    raw["spec"]["resource"]["size"] = 1
+    three.put(raw)
+    serve(three, 4, leaving=True)
+    assert {name: share for name, share in (three.state.shares.of("request") or {}).items() if share} == {node: 1}
+
+
 def test_smaller_size_gives_some_back_and_a_deleted_request_all(three: Bench) -> None:
     three.put(nodeless(3))
     serve(three)

@@ -66,6 +66,7 @@ def _texts(engine: ControllerManager, bench: Bench) -> str:
     seen = {id(each) for each in (bench.api, bench.fabric, engine.reporter.history)}
     requests = engine.state.requests.list()  # as long as they are held they are not decoded anew
     seen |= {id(cohdi.annotation(request, cohdi.CLAIMS)) for request in requests}
+    seen |= {id(request.claims) for request in engine.state.requests.each_value()}
     return "\n".join(text for text in _reached([engine], seen) if isinstance(text, str))
 
 

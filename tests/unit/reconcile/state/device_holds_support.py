@@ -25,4 +25,4 @@ def visible(bench: Bench, *names: str) -> None:
 
 def names(holds: DeviceHolds, claim: str) -> list[str]:
     """What is kept for a claim."""
-    return [raw["metadata"]["name"] for raw in holds.kept_for(claim)]
+    return [each.name for each in holds.kept_for(claim)]

@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import ComposableResource, PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -120,12 +120,14 @@ def test_resource() -> None:
     raw["metadata"]["annotations"]["cohdi.io/last-used-time"] = "2026-01-02T03:04:05Z"
     raw["metadata"]["annotations"]["cohdi.io/delete-device"] = "true"
     raw["spec"]["force_detach"] = True
-    found = adapters.read_resource(raw, SETTINGS, visible=True, used_by="ns/c")
+    found = adapters.read_resource(raw, SETTINGS)
     assert (found.device_uid, found.serial, found.state, found.request) == ("d1", "GPU-d1", "Online", "request")
     assert (found.machine, found.present) == ("machine-0", frozenset({"x"}))
     assert found.in_use
     assert (found.last_used, found.delete_first, found.force_detach) == (1767323045.0, True, True)
-    assert (found.visible, found.used_by, found.busy) == (True, "ns/c", False)
+    seen = ComposableResource.of(found, visible=True, used_by="ns/c", last_used=9.0)
+    assert (seen.visible, seen.used_by, seen.busy, seen.last_used) == (True, "ns/c", False, 9.0)
+    assert (seen.name, seen.device_uid, seen.present, seen.in_use) == ("gpu-a", "d1", frozenset({"x"}), True)
 
 
 def test_hold() -> None:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many bytes one more device costs whoever watches: its ComposableResource, packed, with all that it is found by.
+"""How many bytes one more device costs whoever watches: its ComposableResource, packed and as a value, with all that it
+is found by.
 
 Bytes are counted as Python allocates them, so that the machine has no part in it. Threads of earlier tests may allocate
 meanwhile, so the smallest of three growths counts.
@@ -55,4 +56,4 @@ def test_a_device_more_takes_few_bytes() -> None:
     finally:
         tracemalloc.stop()
     assert len(state.resources) == TO
-    assert min(after - before for before, after in pairwise(filled)) / MORE < 1000
+    assert min(after - before for before, after in pairwise(filled)) / MORE < 1400

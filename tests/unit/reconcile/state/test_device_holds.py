@@ -10,10 +10,10 @@ import time
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.device_holds import NONE, DeviceHolds
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
-from ansible_collections.composable.infra.tests.unit.planning.builders import H100
+from ansible_collections.composable.infra.tests.unit.planning.builders import H100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.state.device_holds_support import (
@@ -161,9 +161,12 @@ def test_kept_by_claim(bench: Bench) -> None:
 
 
 def test_end_counts_more_than_the_annotation_until_it_is_forgotten() -> None:
-    holds, raw = DeviceHolds(Store({})), objects.resource("a", HELD_FOR=cohdi.hold("uid-one", 5.0))
-    assert holds.of(raw) == ("uid-one", 5.0)
+    state = ClusterState(settings())
+    state.resources.upsert(objects.resource("a", HELD_FOR=cohdi.hold("uid-one", 5.0)))
+    holds, resource = state.holds, state.resources.value("a")
+    assert resource is not None
+    assert holds.of(resource) == ("uid-one", 5.0)
     holds.end("a")
-    assert holds.of(raw) == NONE
+    assert holds.of(resource) == NONE
     holds.forget("a")
-    assert holds.of(raw) == ("uid-one", 5.0)
+    assert holds.of(resource) == ("uid-one", 5.0)

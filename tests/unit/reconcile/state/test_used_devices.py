@@ -24,8 +24,9 @@ Json = dict[str, t.Any]
 
 def counted(state: ClusterState) -> Usage:
     """Everything, one by one."""
-    users = ((raw, state.user(raw)) for raw in state.resources.list())
-    return Counter((user["metadata"]["namespace"], raw["spec"]["model"]) for raw, user in users if user)
+    resources = (each for name in state.resources.names() if (each := state.resources.value(name)))
+    users = ((each.model, state.user(each)) for each in resources)
+    return Counter((user["metadata"]["namespace"], model) for model, user in users if user)
 
 
 def change(bench: Bench, rng: random.Random) -> None:
@@ -73,12 +74,13 @@ def test_device_is_used_while_any_claim_has_a_share_of_it(bench: Bench) -> None:
     shares = [objects.claim(name, {**objects.local_result(), "shareID": name}) for name in ("one", "two")]
     bench.put(*shares)
     assert bench.state.used_devices.total() == {("default", A100): 1}
-    (raw,) = bench.state.resources.list()
+    resource = bench.state.resources.value("gpu-a")
+    assert resource is not None
     for share in shares:
-        assert bench.state.user(raw) is not None
+        assert bench.state.user(resource) is not None
         assert bench.state.used_devices.total() == {("default", A100): 1}
         bench.state.claims.remove(bench.state.claims.get(share["metadata"]["name"], "default") or share)
-    assert bench.state.user(raw) is None
+    assert bench.state.user(resource) is None
     assert bench.state.used_devices.total() == {}
 
 

@@ -10,16 +10,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ....model.resource import NodeWork
 from ....planning import actions as act
 from ....planning.node.compose import ONLINE
 from ....planning.node.evaluate import NodePolicy, evaluate_node
-from ....planning.node.snapshot import (
-    Claim,
-    ComposabilityRequest,
-    ComposableResource,
-    NodeSnapshot,
-    NodeWork,
-)
+from ....planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
 from ....planning.node.supply import DELETING
 from ....planning.scheduling.node_facts import Shown, node_facts
 from ....planning.scheduling.snapshot import Json, NodeFacts

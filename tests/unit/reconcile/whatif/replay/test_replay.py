@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import NodeWork
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.options import BadChange

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A store that also has a value of each object: what decisions need of it, read once when it comes."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Hashable, Mapping
+
+from ..api_resources import Object, Trim
+from .index import Indexer
+from .keys import Key
+from .store import Store
+
+V = t.TypeVar("V")
+
+
+class TypedStore(Store, t.Generic[V]):
+    """``read`` returns the value of a kept object. It depends on nothing but the object.
+
+    An object that ``read`` cannot read stays in the store without a value.
+    """
+
+    def __init__(self, indexers: Mapping[str, Indexer], read: Callable[[Object], V], trim: Trim | None = None) -> None:
+        super().__init__(indexers, trim)
+        self._read = read
+        self._values: dict[Key, V | Exception] = {}
+
+    def value(self, name: str, namespace: str = "") -> V | None:
+        """Return the value of one object, or None if it is absent or cannot be read."""
+        with self._lock:
+            found = self._values.get((namespace, name))
+        return None if isinstance(found, Exception) else found
+
+    def values(self, index: str, place: Hashable) -> list[V]:
+        """Return the values of the objects that ``by`` finds, without those that cannot be read."""
+        with self._lock:
+            found = [self._values[key] for key in self._keys(index, place)]
+        return [value for value in found if not isinstance(value, Exception)]
+
+    def checked(self, index: str, place: Hashable) -> list[V]:
+        """Return the values of the objects that ``by`` finds. Raise the error of one that cannot be
+        read."""
+        with self._lock:
+            found = [self._values[key] for key in self._keys(index, place)]
+        return [_checked(value) for value in found]
+
+    def each_value(self) -> list[V]:
+        """Return the values of all objects that can be read."""
+        with self._lock:
+            return [value for value in self._values.values() if not isinstance(value, Exception)]
+
+    def _put(self, key: Key, obj: Object) -> Key:
+        key = super()._put(key, obj)
+        try:
+            self._values[key] = self._read(obj)
+        except Exception as error:
+            self._values[key] = error
+        return key
+
+    def _take(self, key: Key) -> None:
+        super()._take(key)
+        self._values.pop(key, None)
+
+
+def _checked(value: V | Exception) -> V:
+    if isinstance(value, Exception):
+        raise value
+    return value

@@ -34,6 +34,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
@@ -55,12 +56,12 @@ class Uses:
         self._state = state
         self._of: dict[str, dict[str, list[str]]] = {}
 
-    def users(self, node: str) -> dict[str, Json]:
+    def users(self, node: str) -> dict[str, ResourceClaim]:
         """Return the claims by the ComposableResources of a node."""
         found = self._state.users(node)
         names = self._of[node] = {}
         for name, claim in found.items():
-            names.setdefault(claim["metadata"]["uid"], []).append(name)
+            names.setdefault(claim.uid, []).append(name)
         return found
 
     def of(self, raw: Json) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ def _machine(state: ClusterState, uid: str | None) -> Machine | None:
 
 
 def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | None,
-             users: Mapping[str, Json]) -> Iterator[DeviceRow]:
+             users: Mapping[str, ResourceClaim]) -> Iterator[DeviceRow]:
     """Yield the devices of ComposableResources, then the devices without one.
 
     A ComposableResource does not show a device that has just been attached.
@@ -128,7 +129,7 @@ def _strange(device: Device) -> DeviceRow:
                      trouble=f"its health is {BAD_HEALTH}" if device.health == BAD_HEALTH else "", box=device.box or "")
 
 
-def device_row(state: ClusterState, raw: Json, device: Device | None, user: Json | None) -> DeviceRow:
+def device_row(state: ClusterState, raw: Json, device: Device | None, user: ResourceClaim | None) -> DeviceRow:
     """Return the row of the device of a ComposableResource.
 
     ``device``: as the CDI Manager shows it, None if it does not. ``user``: the claim that uses it,
@@ -144,24 +145,24 @@ def device_row(state: ClusterState, raw: Json, device: Device | None, user: Json
     return DeviceRow(
         raw["metadata"]["name"], raw["spec"]["model"], FAULTY if trouble else where,
         uid=status.get("cdi_device_id") or "", serial=adapters.serial(raw), claim=claim,
-        pods=tuple(str(pod["name"]) for pod in claims.consumers(user)) if user else (),
+        pods=tuple(name for name, _uid in user.pods) if user else (),
         until=_hold_ends(state, raw) if where == IDLE and not trouble else 0.0,
         trouble=trouble, warning=work.trouble if work.warning else "", box=(device.box if device else None) or "")
 
 
-def _claim_and_state(state: ClusterState, raw: Json, user: Json | None) -> tuple[str, str]:
+def _claim_and_state(state: ClusterState, raw: Json, user: ResourceClaim | None) -> tuple[str, str]:
     """Return (claim, state) of a device without a problem."""
     resource = state.resources.value(raw["metadata"]["name"])
     status, held = raw.get("status") or {}, state.claim(state.holds.of(resource)[0]) if resource else None
     if user:
-        return adapters.claim_key(user), IN_USE
+        return user.key, IN_USE
     if raw["metadata"].get("deletionTimestamp") or status.get("state") in (DETACHING, DELETING) \
             or cohdi.annotation(raw, cohdi.RELEASE):
         return "", LEAVING
     if status.get("state") != ONLINE:
         meant = read_claim(raw)
-        return adapters.claim_key(held) or (meant.key if meant else ""), ATTACHING
-    return (adapters.claim_key(held), RESERVED) if held else ("", IDLE)
+        return held.key if held else meant.key if meant else "", ATTACHING
+    return (held.key, RESERVED) if held else ("", IDLE)
 
 
 def _hold_ends(state: ClusterState, raw: Json) -> float:

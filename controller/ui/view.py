@@ -174,7 +174,7 @@ class View:
         with contextlib.suppress(KeyError, TypeError, ValueError):  # what cannot be read has no device
             user = self._state.user(read_resource(resource, self._state.settings))
         if user:
-            found.add(f"{user['metadata']['namespace']}/{user['metadata']['name']}")
+            found.add(user.key)
         return {(namespace, name) for namespace, _unused, name in (key.partition("/") for key in found)}
 
     def _note(self, nodes_: Iterable[str] = (), claims_: Iterable[tuple[str, str]] = (), *,

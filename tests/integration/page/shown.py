@@ -116,9 +116,7 @@ class Shown:
 
     def put(self, *raws: objects.Json) -> None:
         """The watches see these."""
-        stores = {"ResourceClaim": self.state.claims, "ResourceSlice": self.state.slices, "Node": self.state.nodes,
-                  "ComposableResource": self.state.resources, "Pod": self.state.pods,
-                  "Namespace": self.state.namespaces, "DeviceClass": self.state.classes}
+        stores = {kind.kind: store for kind, store in self.state.stores.items()}
         for raw in raws:
             self._version += 1
             raw["metadata"]["resourceVersion"] = str(self._version)

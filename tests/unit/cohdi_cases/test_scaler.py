@@ -23,9 +23,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import SetSize
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import PREPARING
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import plan_scale
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import Claim
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey, PoolKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import (
+    claim_with_pool_devices,
+    read_claim,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import (
     A100,
     H100,
@@ -84,9 +88,14 @@ def resting(bench: Bench) -> t.Iterator[Bench]:
     made.close()
 
 
+def planned(raw: dict[str, t.Any]) -> Claim | None:
+    """The claim as planners read it."""
+    return claim_with_pool_devices(read_claim(raw), SETTINGS)
+
+
 def test_case_21_claim_without_reserved_for_or_binding_devices_is_ignored(bench: Bench) -> None:
     free, local = waiting("free", pods=()), objects.claim("local", objects.local_result())
-    assert (read_claim(free, SETTINGS), read_claim(local, SETTINGS)) == (None, None)
+    assert (planned(free), planned(local)) == (None, None)
     bench.put(free, local)
     bench.run()
     assert (bench.fabric.attaches, bench.api.of(COMPOSABILITY_REQUESTS)) == ([], [])
@@ -95,7 +104,7 @@ def test_case_21_claim_without_reserved_for_or_binding_devices_is_ignored(bench:
 def test_case_22_claim_with_empty_status_devices_is_preparing() -> None:
     empty: tuple[dict[str, t.Any], ...] = ({}, {"devices": []}, {"devices": None})
     for devices in empty:
-        found = read_claim(waiting(**devices), SETTINGS)
+        found = planned(waiting(**devices))
         assert found is not None
         assert found.phase == PREPARING
 

@@ -39,6 +39,10 @@ class TypedStore(Store, t.Generic[V]):
             found = [self._values[key] for key in self._keys(index, place)]
         return [value for value in found if not isinstance(value, Exception)]
 
+    def first_value(self, index: str, place: Hashable) -> V | None:
+        """Return one of the values that ``values`` finds, or None."""
+        return next(iter(self.values(index, place)), None)
+
     def checked(self, index: str, place: Hashable) -> list[V]:
         """Return the values of the objects that ``by`` finds. Raise the error of one that cannot be
         read."""

@@ -21,6 +21,7 @@ from ...kube.objects import claims, cohdi, slices
 from ...kube.objects.claim_ref import read_claim
 from ...kube.times import parse_time
 from ...kube.watch.store import Changes
+from ...model.claim import ResourceClaim
 from ...planning.accounting.sums import HOUR, Counted, Place, Rows, Sum, together
 from ..state.adapters import read_resource
 from ..state.cluster_state import ClusterState
@@ -94,7 +95,7 @@ class Ledger:
             if not known:
                 del self._nodes[node]
 
-    def _read(self, name: str, raw: Json, old: Attachment | None, user: Json | None, now: float) -> Attachment:
+    def _read(self, name: str, raw: Json, old: Attachment | None, user: ResourceClaim | None, now: float) -> Attachment:
         """Return a ComposableResource as it is now. ``old``: as it was, None if it was not known."""
         device, known = _device(raw), old or self._remembered(name, raw, user, now)
         if old and not device and not old.ended:
@@ -114,7 +115,7 @@ class Ledger:
         key = _key(raw)
         return replace(known, key=key, counted=self._counted.has(key, known.attached) if self.until else existed)
 
-    def _remembered(self, name: str, raw: Json, user: Json | None, now: float) -> Attachment:
+    def _remembered(self, name: str, raw: Json, user: ResourceClaim | None, now: float) -> Attachment:
         """Return what an earlier process wrote, when this process sees a ComposableResource first.
 
         Without a note, the time of the request stands for that of the attach.
@@ -148,7 +149,7 @@ class Ledger:
                 uses.append(replace(use, began=max(use.began, last)))
         return replace(known, uses=tuple(uses))
 
-    def _lost(self, use: Use, user: Json | None, now: float) -> Use:
+    def _lost(self, use: Use, user: ResourceClaim | None, now: float) -> Use:
         """Return a use with the best known end, when no process saw the end.
 
         If all changes since the stored sums are known and none ended it, it had ended before.
@@ -158,7 +159,7 @@ class Ledger:
             return use.end(min(seen, now))
         ended = use.end(min(self.until, now))
         if not self.replay.complete:
-            latest = min(now, claims.allocated_at(user)) if user else now
+            latest = min(now, user.allocated_at) if user else now
             self.uncertain += max(0.0, latest - ended.ended)
         return ended
 
@@ -174,18 +175,18 @@ class Ledger:
             uses = (*uses[:-1], current.end(min(released if released >= current.began else when, when)))
         return replace(known, uses=uses, ended=when)
 
-    def _has(self, use: Use, node: str, user: Json | None) -> bool:
+    def _has(self, use: Use, node: str, user: ResourceClaim | None) -> bool:
         """Return whether a claim still has its device.
 
         A slice may be gone for a moment, when the DRA plugin restarts. Then no claim is seen to use
         the device. The use ends with the allocation only.
         """
         if user is not None:
-            return str(user["metadata"]["uid"]) == use.uid
-        claim = self._state.claims.first("uid", use.uid)
-        return claim is not None and claims.node(claim) == node and self._moments.of(RELEASED, use.uid) < use.began
+            return user.uid == use.uid
+        claim = self._state.claim(use.uid)
+        return claim is not None and claim.node == node and self._moments.of(RELEASED, use.uid) < use.began
 
-    def _with_user(self, known: Attachment, node: str, user: Json | None, now: float) -> Attachment:
+    def _with_user(self, known: Attachment, node: str, user: ResourceClaim | None, now: float) -> Attachment:
         current = known.current
         if not known.attached or known.ended or (current and self._has(current, node, user)):
             return known
@@ -197,12 +198,11 @@ class Ledger:
             new = replace(new, began=max(new.began, ended.ended)) if new else None
         return replace(known, uses=(*known.uses, new)) if new else known
 
-    def _used_by(self, known: Attachment, user: Json, now: float) -> Use:
-        meta = user["metadata"]
-        seen = self._moments.of(ALLOCATED, meta["uid"]) or claims.allocated_at(user) or now
+    def _used_by(self, known: Attachment, user: ResourceClaim, now: float) -> Use:
+        seen = self._moments.of(ALLOCATED, user.uid) or user.allocated_at or now
         last = known.uses[-1].ended if known.uses and known.uses[-1].ended else 0.0
-        return Use(str(meta["uid"]), sys.intern(str(meta["namespace"])), str(meta["name"]),
-                   sys.intern(self._moments.label(user)), max(min(seen, now), known.attached, last))
+        label = self._moments.label(user.namespace, (name for name, _uid in user.pods))
+        return Use(user.uid, user.namespace, user.name, sys.intern(label), max(min(seen, now), known.attached, last))
 
     def _note_late(self, old: Attachment | None, new: Attachment) -> None:
         """Correct the stored sums by what they counted while a change was not known yet."""

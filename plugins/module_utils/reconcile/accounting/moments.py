@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import typing as t
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, PODS, ApiResource
 from ...kube.objects import claims
@@ -77,12 +77,10 @@ class Moments:
             if len(self._labels) > MOST:
                 self._labels.popitem(last=False)
 
-    def label(self, claim: Json) -> str:
-        """Return the label of the first pod of a claim, empty if it has none."""
-        names = [str(pod["name"]) for pod in claims.consumers(claim)]
+    def label(self, namespace: str, names: Iterable[str]) -> str:
+        """Return the label of the first of these pods that has one, else an empty text."""
         with self._lock:
-            return next((value for name in names
-                         if (value := self._labels.get((claim["metadata"]["namespace"], name)))), "")
+            return next((value for name in names if (value := self._labels.get((namespace, name)))), "")
 
 
 def _device(resource: Json) -> str:

@@ -106,7 +106,8 @@ class Replay:
         new = None
         if devices:
             began = when if before is not None else min(when, claims.allocated_at(claim) or when)
-            new = Use(uid, meta["namespace"], meta["name"], moments.label(claim), began)
+            names = (str(pod["name"]) for pod in claims.consumers(claim))
+            new = Use(uid, meta["namespace"], meta["name"], moments.label(meta["namespace"], names), began)
             if before is not None:
                 moments.note(ALLOCATED, uid, began)
         held[uid] = (devices, new)

@@ -9,7 +9,6 @@ import functools
 from functools import partial
 
 from ...kube.errors import Forbidden
-from ...kube.objects import claims as claims_of
 from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
@@ -93,8 +92,9 @@ class GateOpener:
             self._claim_steps.metrics.count("gate_released_total",
                                             reason="unserved" if release.unschedulable else "not_judged")
             self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)
-            for claim in (each for each in known if not claims_of.results(each)):
-                self._reporter.about_claim(claim, "GateReleased", release.reason)
+            for claim in (each for each in known if not each.results):
+                if of_claim := self._state.claims.get(claim.name, claim.namespace):
+                    self._reporter.about_claim(of_claim, "GateReleased", release.reason)
             self._claim_steps.over(known, release.reason)
             if release.unschedulable:
                 self._tell(release)

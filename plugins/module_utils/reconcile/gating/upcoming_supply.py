@@ -51,6 +51,6 @@ def ending(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, 
         uids.add(claim["metadata"]["uid"])
         nodes.add(claims.node(claim) or "")
     used = ((name, node) for node in nodes - {""} for name, user in state.users(node).items()
-            if user["metadata"]["uid"] in uids)
+            if user.uid in uids)
     kept = ((resource, node) for name, node in used if (resource := state.resources.value(name)))
     return _by_fabric(state, snapshot, [(resource.model, node) for resource, node in kept if not resource.deleting])

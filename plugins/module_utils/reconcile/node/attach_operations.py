@@ -292,7 +292,7 @@ class AttachOperations:
     def _handover(self, claims: Iterable[ClaimRef]) -> str:
         """Return the handover of the first known claim, or an empty string."""
         known = (self.state.claim(claim.uid) for claim in claims)
-        return next((pool_devices.handover(self.state, raw) for raw in known if raw), "")
+        return next((pool_devices.handover(self.state, claim) for claim in known if claim), "")
 
     def _is_wanted(self, name: str) -> bool:
         known = self.state.resources.value(name)

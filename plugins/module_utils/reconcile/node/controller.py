@@ -113,6 +113,7 @@ class Executor:
 
     def _note_handover(self, action: act.MarkClaim) -> None:
         """Record that the devices of a claim are there, or that none will come."""
+        claim = self._state.claims.value(action.name, action.namespace)
         raw = self._state.claims.get(action.name, action.namespace)
         handover = DIRECT if action.condition == READY_CONDITION else RESCHEDULE
         self.claim_steps.forget("request", action.claim)
@@ -121,12 +122,12 @@ class Executor:
                                  resource=device)
         if action.condition == READY_CONDITION:
             self.claim_steps.begin("bind", action.claim)
-            self.claim_steps.over([raw] if raw else [], node=action.node)
+            self.claim_steps.over([claim] if claim else [], node=action.node)
         elif action.devices:
             self.claim_steps.begin("handover", action.claim)
-        elif raw:
+        elif raw and claim:
             self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")
-            self.claim_steps.over([raw], action.reason, node=action.node)
+            self.claim_steps.over([claim], action.reason, node=action.node)
 
     def _set_size(self, action: act.SetSize) -> None:
         self._writer.requests.set_size(action)
@@ -250,7 +251,7 @@ class NodeController(Controller):
     def _first_devices(self, node: str, due: Sequence[Timeline]) -> dict[str, str]:
         """Return the first ComposableResource of each claim, by the claim's UID."""
         users = self._state.users(node) if due else {}
-        return {users[name]["metadata"]["uid"]: name for name in sorted(users, reverse=True)}
+        return {users[name].uid: name for name in sorted(users, reverse=True)}
 
     def _timeline_notes(self, due: Sequence[Timeline], first: Mapping[str, str]) -> dict[str, Notes]:
         """Return annotations with the timelines of served claims, each for the first device of its

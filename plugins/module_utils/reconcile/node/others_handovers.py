@@ -13,24 +13,23 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...kube.objects import claims
+from ...model.claim import ResourceClaim
 from ...planning.node.demand import RESCHEDULE
-from ..state import adapters
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..state.node_snapshot import node_snapshot
 
 
 def keep_devices(state: ClusterState, node: str) -> None:
     """Keep idle devices of a node for its claims that are marked to be allocated again, as many as
     they need."""
-    for claim in state.claims.by("node", node):
-        if adapters.claim_phase(claim) == RESCHEDULE:
+    for claim in state.claims.values("node", node):
+        if claim.phase == RESCHEDULE:
             _keep_for(state, claim, node)
 
 
-def _keep_for(state: ClusterState, claim: Json, node: str) -> None:
+def _keep_for(state: ClusterState, claim: ResourceClaim, node: str) -> None:
     """Keep the missing devices of a claim. A device that is already kept for it counts."""
-    uid = claims.identity(claim)
+    uid = claim.identity
     kept = Counter(each.model for each in state.holds.kept_for(uid) if each.node == node)
     lacking = _need(state, claim) - kept
     if not lacking:
@@ -42,6 +41,6 @@ def _keep_for(state: ClusterState, claim: Json, node: str) -> None:
             state.holds.keep(resource.name, uid)
 
 
-def _need(state: ClusterState, claim: Json) -> Counter[str]:
-    found = (state.settings.of_pool(result["pool"]) for result in claims.binding_results(claim))
+def _need(state: ClusterState, claim: ResourceClaim) -> Counter[str]:
+    found = (state.settings.of_pool(result.pool) for result in claim.pool_results)
     return Counter(of_pool[0].cdi_model_name for of_pool in found if of_pool)

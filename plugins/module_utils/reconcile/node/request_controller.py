@@ -97,7 +97,8 @@ class RequestController(Controller):
 
     def _seen(self, child: Resource) -> ComposableResource:
         """Return a device with the claim that uses it. Devices that no claim uses leave first."""
-        return ComposableResource.of(child, used_by=adapters.claim_key(self._state.user(child)),
+        user = self._state.user(child)
+        return ComposableResource.of(child, used_by=user.key if user else "",
                                      busy=child.name in self._state.operations)
 
     def _occupied(self, name: str) -> set[str]:

@@ -128,7 +128,7 @@ def _handover(engine: Engine, claim: Json, pending: Mapping[tuple[str, str], Jso
     claim.
     """
     pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
-    if (known := pool_devices.handover(engine.state, claim)) or pod is None:
+    if (known := pool_devices.handover(engine.state, adapters.read_claim(claim))) or pod is None:
         return known
     if pods.held(pod):
         return GATED
@@ -145,7 +145,8 @@ def _with_node_steps(engine: Engine, claim: Json, reason: WaitReason) -> WaitRea
     state, uid = engine.state, claims.identity(claim)
     node = reason.evidence.get("node")
     there = state.resources.values("node", node) if node else []
-    resources = [each for each in there if state.user(each) is claim] or state.holds.kept_for(uid)
+    own = claim["metadata"]["uid"]
+    resources = [each for each in there if (user := state.user(each)) and user.uid == own] or state.holds.kept_for(uid)
     if not resources and reason.waits_for:
         need = reason.evidence.get("need") or {}
         resources = [each for each in there if each.model in need

@@ -10,12 +10,13 @@ import typing as t
 from collections import Counter
 
 from ...fabric.api import FabricSnapshot
-from ...kube.objects import claims, slices
+from ...kube.objects import slices
+from ...model.claim import ResourceClaim
 from ...planning.node.demand import PREPARING, READY
 from ...planning.pool.plan import PoolSnapshot
 from ...planning.settings import DeviceModel
 from ..state import adapters
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..state.indexers import ASKED_TOGETHER
 from ..state.pool_devices import is_awaited, is_on_its_way
 from ..state.scale_ups import live_entries
@@ -37,7 +38,7 @@ def pool_snapshot(
     holders = _holders(state, name)
     published = tuple(adapters.read_slice(s) for s in state.slices.by("pool", name)
                       if slices.driver(s) == model.driver_name)
-    promised = frozenset(r["device"] for c in holders for r in claims.binding_results(c) if r["pool"] == name)
+    promised = frozenset(r.device for c in holders for r in c.pool_results if r.pool == name)
     wanted, reserved = promises(holders, name), placements(state, model, fabric, snapshot)
     if state.settings.is_direct(model.cdi_model_name):
         # A named device belongs to one claim. Reserved devices are for pods of groups, which get
@@ -50,29 +51,29 @@ def pool_snapshot(
     return PoolSnapshot(model, fabric, free, promised, arrived, published, reserved.total(), _kept(state, name))
 
 
-def _holders(state: ClusterState, pool: str) -> list[Json]:
+def _holders(state: ClusterState, pool: str) -> list[ResourceClaim]:
     """Return the claims that have devices of a pool and are not marked to be allocated again."""
-    return [c for c in state.claims.by("pool", pool) if adapters.claim_phase(c) == PREPARING]
+    return [claim for claim in state.claims.values("pool", pool) if claim.phase == PREPARING]
 
 
 def _kept(state: ClusterState, pool: str) -> frozenset[str]:
     """Return the devices of a pool that belong to ready claims. They do not change until
     deallocation."""
-    ready = [claim for claim in state.claims.by("pool", pool) if adapters.claim_phase(claim) == READY]
-    return frozenset(r["device"] for claim in ready for r in claims.binding_results(claim) if r["pool"] == pool)
+    ready = [claim for claim in state.claims.values("pool", pool) if claim.phase == READY]
+    return frozenset(r.device for claim in ready for r in claim.pool_results if r.pool == pool)
 
 
-def _on_their_way(state: ClusterState, pool: str, holders: list[Json]) -> int:
+def _on_their_way(state: ClusterState, pool: str, holders: list[ResourceClaim]) -> int:
     """Return the number of promised devices that were requested from the CDI Manager by name."""
-    return sum(is_on_its_way(state, claims.node(claim) or "", pool, r["device"]) for claim in holders
-               for r in claims.binding_results(claim) if r["pool"] == pool)
+    return sum(is_on_its_way(state, claim.node, pool, r.device) for claim in holders
+               for r in claim.pool_results if r.pool == pool)
 
 
-def promises(holders: list[Json], pool: str) -> Counter[str]:
+def promises(holders: list[ResourceClaim], pool: str) -> Counter[str]:
     """Return the number of a pool's devices that claims have, by node."""
     found: Counter[str] = Counter()
     for claim in holders:
-        found[claims.node(claim) or ""] += sum(r["pool"] == pool for r in claims.binding_results(claim))
+        found[claim.node] += sum(r.pool == pool for r in claim.pool_results)
     return found
 
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...kube.objects.claim_ref import ClaimRef
-from ...kube.times import parse_time
+from ...model.claim import ResourceClaim
 from ...runtime.tracing import NoTracer, Tracer
+from ..state.adapters import claim_ref
 from ..timelines.recorder import TimelineRecorder
 from .metrics import OF_NO_CLAIM, Metrics, NoMetrics
 
@@ -101,7 +102,7 @@ class ClaimSteps:
             for claim in claims:
                 self.tracer.span(claim.uid, step, began, ended, {**attributes, **_named(claim)}, error)
 
-    def over(self, claims: Iterable[Json], error: str = "", **attributes: Attribute) -> None:
+    def over(self, claims: Iterable[ResourceClaim], error: str = "", **attributes: Attribute) -> None:
         """End the timelines of these ResourceClaims: they are served, or not served because of
         ``error``.
 
@@ -109,7 +110,7 @@ class ClaimSteps:
         span ``unserved`` instead.
         """
         for claim in claims:
-            created, ref = parse_time(claim["metadata"].get("creationTimestamp")), ClaimRef.of(claim)
+            created, ref = claim.created, claim_ref(claim)
             named = {**attributes, **_named(ref)}
             if error:
                 self.timelines.unserved(ref.uid)

@@ -11,6 +11,7 @@ from ...kube.objects import claims, pods
 from ...kube.objects.claim_ref import ClaimRef
 from ...planning.device_info import DIRECT, RESCHEDULE
 from ..controller import Change
+from ..state.adapters import read_claim
 from ..state.cluster_state import ClusterState
 from .claim_steps import ClaimSteps
 
@@ -60,4 +61,4 @@ class WatchedSteps:
             self._claim_steps.begin("request", uid)
         elif not pooled and self._claim_steps.began("handover", uid) and claims.results(claim):
             self._claim_steps.end("handover", uid, [ClaimRef.of(claim)], RESCHEDULE)
-            self._claim_steps.over([claim], node=claims.node(claim) or "")
+            self._claim_steps.over([read_claim(claim)], node=claims.node(claim) or "")

@@ -13,8 +13,10 @@ from sys import intern
 from ...fabric.api import FabricSnapshot, Machine
 from ...kube.objects import claims, cohdi, nodes, slices
 from ...kube.objects.autoscaling import read_return_idle
+from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.device_users import DeviceName
 from ...kube.times import parse_time
+from ...model.claim import ResourceClaim, Result
 from ...model.request import Request
 from ...model.resource import NodeWork, Resource
 from ...node import evidence
@@ -33,26 +35,44 @@ Json = dict[str, t.Any]
 _parsed = functools.lru_cache(1024)(Evidence.parse)
 
 
-def read_claim(raw: Json, settings: Settings) -> Claim | None:
+def read_claim(raw: Json) -> ResourceClaim:
+    """Return what a ResourceClaim says."""
+    meta = raw["metadata"]
+    return ResourceClaim(
+        meta["name"], intern(meta["namespace"]), meta["uid"], claims.identity(raw),
+        parse_time(meta.get("creationTimestamp")), claims.allocated_at(raw), intern(claims.node(raw) or ""),
+        claim_phase(raw), tuple(map(_result, claims.results(raw))),
+        tuple((str(pod["name"]), str(pod.get("uid") or "")) for pod in claims.consumers(raw)), claims.reserved(raw))
+
+
+def _result(raw: Json) -> Result:
+    return Result(intern(str(raw.get("request") or "")), intern(raw["driver"]), intern(raw["pool"]),
+                  intern(raw["device"]), bool(raw.get("bindingConditions")))
+
+
+def claim_ref(claim: ResourceClaim) -> ClaimRef:
+    """Return the reference to a claim, for logs and annotations."""
+    return ClaimRef(claim.key, claim.uid)
+
+
+def claim_with_pool_devices(claim: ResourceClaim, settings: Settings) -> Claim | None:
     """Return a claim with pool devices that is reserved for a pod or a PodGroup, or None for other
     claims.
 
     A claim of a PodGroup does not name its pods.
     """
-    binding = claims.binding_results(raw)
-    consumers = claims.consumers(raw)
-    ours = [r for r in binding if r["driver"] in settings.drivers or settings.of_pool(r["pool"])]
-    if not ours or not claims.reserved(raw):
+    ours = [r for r in claim.pool_results if r.driver in settings.drivers or settings.of_pool(r.pool)]
+    if not ours or not claim.reserved:
         return None
-    meta = raw["metadata"]
-    return Claim(claims.identity(raw), meta["namespace"], meta["name"], claim_phase(raw), claims.allocated_at(raw),
-                 tuple(PodRef(meta["namespace"], c["name"], c["uid"]) for c in consumers),
-                 tuple(_result(r, settings) for r in ours))
+    return Claim(claim.identity, claim.namespace, claim.name, claim.phase, claim.allocated_at,
+                 tuple(PodRef(claim.namespace, name, uid) for name, uid in claim.pods),
+                 tuple(_of_pool(result, settings) for result in ours))
 
 
-def claim_key(raw: Json | None) -> str:
-    """Return ``namespace/name`` of a claim, or an empty string for None."""
-    return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}" if raw else ""
+def _of_pool(result: Result, settings: Settings) -> PoolResult:
+    of_pool = settings.of_pool(result.pool)
+    model, fabric = of_pool if of_pool and of_pool[0].driver_name == result.driver else (None, None)
+    return PoolResult(result.driver, result.pool, result.device, model, fabric)
 
 
 def claim_phase(raw: Json) -> str:
@@ -64,12 +84,6 @@ def claim_phase(raw: Json) -> str:
     if RESCHEDULE_CONDITION in found:
         return RESCHEDULE
     return READY if found and all(f == READY_CONDITION for f in found) else PREPARING
-
-
-def _result(result: Json, settings: Settings) -> PoolResult:
-    of_pool = settings.of_pool(result["pool"])
-    model, fabric = of_pool if of_pool and of_pool[0].driver_name == result["driver"] else (None, None)
-    return PoolResult(result["driver"], result["pool"], result["device"], model, fabric)
 
 
 def read_request(raw: Json) -> Request:

@@ -33,6 +33,7 @@ from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.shown_devices import Shown
 from ...kube.watch.store import Store
 from ...kube.watch.typed_store import TypedStore
+from ...model.claim import ResourceClaim
 from ...model.resource import Resource
 from ...planning.settings import Settings
 from . import adapters, indexers
@@ -70,7 +71,7 @@ class DeviceSight:
 
     keys: tuple[DeviceKey, ...]
     whole: DeviceKey | None
-    user: Json | None
+    user: ResourceClaim | None
     drivers: tuple[str, ...] = ()
 
 
@@ -79,7 +80,7 @@ def _wall() -> float:
 
 
 class ClusterState:
-    """Stores of raw JSON by kind, ``snapshot`` of the fabric (None before the first poll), and
+    """Stores of objects by kind, ``snapshot`` of the fabric (None before the first poll), and
     memory.
 
     ``fabric_problem`` and ``pools_problem`` are the current problems of the CDI Manager and the
@@ -93,7 +94,7 @@ class ClusterState:
 
     def __init__(self, settings: Settings, agents: NodeAgents | None = None) -> None:
         self.settings, self.agents = settings, agents or NodeAgents(AGENT)
-        self.claims = Store(indexers.CLAIMS, trim=claims.trimmed)
+        self.claims = TypedStore(indexers.CLAIMS, adapters.read_claim, claims.trimmed)
         self.slices = TypedStore(indexers.SLICES, shown_devices.read, slices.trimmed)
         self.nodes = Store(indexers.NODES, trim=nodes.trimmed)
         self.requests = TypedStore(indexers.REQUESTS, adapters.read_request, cohdi.trimmed)
@@ -196,9 +197,9 @@ class ClusterState:
             users = self.users(node)
             for name in users:
                 self.last_uses.note(name, now)
-            moving = {claims.identity(claim) for name, claim in users.items()
-                      if claims.binding_results(claim) and not self.keeper(self.resources.value(name))}
-            self.holds.pass_on({name: claims.identity(claim) for name, claim in users.items()}, moving)
+            moving = {claim.identity for name, claim in users.items()
+                      if claim.pool_results and not self.keeper(self.resources.value(name))}
+            self.holds.pass_on({name: claim.identity for name, claim in users.items()}, moving)
 
     def _note_absence(self, node: str, now: float) -> None:
         """Record since when a node is gone, and since when a request for a device is uncertain."""
@@ -256,8 +257,8 @@ class ClusterState:
             if resource := self.resources.value(name):
                 found.add(resource.node)
             claim = self.claim(claim_uid)
-            if claim and (node := claims.node(claim)):
-                found.add(node)
+            if claim and claim.node:
+                found.add(claim.node)
         return found
 
     def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
@@ -269,7 +270,7 @@ class ClusterState:
         return [(each.name, uid) for each in self.resources.values("node", node)
                 if (uid := self.holds.of(each)[0]) != each.hold[0] and not self.user(each)]
 
-    def users(self, node: str) -> dict[str, Json]:
+    def users(self, node: str) -> dict[str, ResourceClaim]:
         """Return the claims that use devices of a node, by ComposableResource."""
         return {name: sight.user for name, sight in self.sights(node).items() if sight.user}
 
@@ -287,11 +288,11 @@ class ClusterState:
         names = resource.names
         keys = tuple(dict.fromkeys(key for name in names for each in shown for key in each.parts.get(name, ())))
         wholes = [each.whole[name] for name in names for each in shown if name in each.whole]
-        own = (claim for key in keys if (claim := self.claims.first("device", key)))
+        own = (claim for key in keys if (claim := self.claims.first_value("device", key)))
         return DeviceSight(keys, wholes[0] if wholes else None, self.keeper(resource) or next(own, None),
                            tuple(sorted({driver for driver, _pool, _device in wholes})))
 
-    def user(self, resource: Resource) -> Json | None:
+    def user(self, resource: Resource) -> ResourceClaim | None:
         """Return a claim that the device of a ComposableResource, or a part of it, is allocated to,
         or None."""
         return self.sight(resource).user
@@ -300,12 +301,12 @@ class ClusterState:
         """Return the device of a ComposableResource as the node's own slices show it now."""
         return self._sight(resource, self.slices.values("node", resource.node))
 
-    def keeper(self, resource: Resource | None) -> Json | None:
+    def keeper(self, resource: Resource | None) -> ResourceClaim | None:
         """Return the claim that has the device of a ComposableResource as its allocated pool
         device, or None."""
         if resource is None or not resource.pool_device:
             return None
-        return self.claims.first("pool device", (resource.pool_device, resource.node))
+        return self.claims.first_value("pool device", (resource.pool_device, resource.node))
 
     def own_keys(self, resource: Resource) -> list[DeviceKey]:
         """Return (driver, pool, device) of a ComposableResource's device and of its parts in the
@@ -340,13 +341,13 @@ class ClusterState:
         return gone | {name: stale for name, sight in sights.items()
                        if (stale := (self.tainted.get(name, frozenset()) & known) - {*sight.keys})}
 
-    def claim(self, uid: str) -> Json | None:
+    def claim(self, uid: str) -> ResourceClaim | None:
         """Return a claim by its UID or its ``claims.identity``, or None."""
-        return self.claims.first("uid", uid)
+        return self.claims.first_value("uid", uid)
 
     def claim_refs(self, uids: Iterable[str]) -> tuple[ClaimRef, ...]:
         """Return references to these claims for logs. Omit unknown claims."""
-        return tuple(ClaimRef.of(claim) for uid in uids if (claim := self.claim(uid)))
+        return tuple(adapters.claim_ref(claim) for uid in uids if (claim := self.claim(uid)))
 
     def claims_by_entry(self, pod: Json) -> dict[str, Json | None]:
         """Return the claims of a pod by their entry in ``spec.resourceClaims``, or None for a

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...kube.objects import claims, slices
+from ...kube.objects import slices
+from ...model.claim import ResourceClaim
 from ...model.resource import Resource
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
 from ...planning.scheduling.filters.dynamic_resources.fitness import misfit
-from .cluster_state import ClusterState, Json
+from .cluster_state import ClusterState
 from .memory import Handovers
 
 
-def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequence[Resource]) -> Claim:
+def with_misfits(state: ClusterState, claim: Claim, allocated: ResourceClaim, resources: Sequence[Resource]) -> Claim:
     """Return a preparing claim with the devices that do not fit it on its node, and why.
 
     Ignore devices of models that the claim does not want, because another claim of its pod may want
@@ -35,7 +36,7 @@ def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequen
     vain = {name: why for name, why in state.handovers.vain(claim.uid).items() if name in names}
     found: dict[str, str] = {}
     for name, resource in zip(names, resources, strict=True):
-        if why := vain.get(name) or _misfit(state, raw, resource):
+        if why := vain.get(name) or _misfit(state, allocated, resource):
             found[name] = f"{resource.serial or name} {why}"
     return replace(claim, unfit=frozenset(found), unfit_why="; ".join(sorted(set(found.values()))),
                    given_up=_given_up(vain))
@@ -49,7 +50,7 @@ def _given_up(vain: Mapping[str, str]) -> str:
             "with the node's ResourceSlice")
 
 
-def _misfit(state: ClusterState, claim: Json, resource: Resource) -> str:
+def _misfit(state: ClusterState, claim: ResourceClaim, resource: Resource) -> str:
     """Return why no request of the claim for a pool device accepts the device, or an empty
     string."""
     entry = next(((device, slices.driver(item)) for item in state.slices.by("node", resource.node)
@@ -57,6 +58,7 @@ def _misfit(state: ClusterState, claim: Json, resource: Resource) -> str:
     if entry is None:
         return ""
     classes = {each["metadata"]["name"]: each for each in state.classes.list()}
-    requests = {str(result.get("request") or "") for result in claims.binding_results(claim)}
-    reasons = [misfit(claim.get("spec") or {}, request, *entry, classes) for request in sorted(requests)]
+    spec = (state.claims.get(claim.name, claim.namespace) or {}).get("spec") or {}
+    requests = {result.request for result in claim.pool_results}
+    reasons = [misfit(spec, request, *entry, classes) for request in sorted(requests)]
     return reasons[0] if reasons and all(reasons) else ""

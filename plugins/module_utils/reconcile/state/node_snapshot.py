@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ...kube.objects import claims, nodes, pods
+from ...kube.objects import nodes, pods
 from ...kube.objects.provisioning_requests import is_expected
 from ...model.resource import Resource
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
@@ -47,8 +47,9 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     last_machine = _last_machine(resources) if raw is None else ""
     if attached is None and not unread:
         attached = adapters.attached_models(state.snapshot, machine or last_machine)
-    of_pools = tuple(with_misfits(state, c, r, resources) for r in state.claims.by("node", name)
-                     if (c := pool_devices.read_claim(state, r)))
+    of_pools = tuple(with_misfits(state, claim, allocated, resources)
+                     for allocated in state.claims.checked("node", name)
+                     if (claim := pool_devices.read_claim(state, allocated)))
     return NodeSnapshot(
         name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
         fabric=fabric, problem=problem, exists=raw is not None,
@@ -171,7 +172,7 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
         pod = None if claim else state.pods.first("uid", uid.partition("/")[2])
         if pod is not None:
             return f"{pod['metadata']['name']}-extended-resources"
-        return str(claim["metadata"]["name"]) if claim else uid
+        return claim.name if claim else uid
 
     return state.reservations.claims(node, fabric, state.settings, name_of)
 
@@ -186,7 +187,7 @@ def hold_of(state: ClusterState, resource: Resource, now: float) -> tuple[str, f
 def _resource(state: ClusterState, resource: Resource, hold: tuple[str, float, bool], sight: DeviceSight,
               now: float) -> ComposableResource:
     """Return a ComposableResource. A device that a claim uses now has no hold."""
-    name, used_by = resource.name, adapters.claim_key(sight.user)
+    name, used_by = resource.name, sight.user.key if sight.user else ""
     held_for, held_since, alive = ("", 0.0, False) if sight.user else hold
     visible, also_on = bool(sight.keys), _also_on(state, resource)
     usable = not also_on and _is_usable(state, resource, visible, whole=len(sight.drivers) == 1)
@@ -243,7 +244,6 @@ def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float,
         pod = state.pods.first("uid", claim_uid.partition("/")[2])
         alive = pod is not None and not pods.ended(pod)
         return alive and (now - since < state.settings.handover_timeout or state.reservations.holds_for(claim_uid))
-    if claims.results(claim):
-        told = adapters.claim_phase(claim) == RESCHEDULE and bool(claims.binding_results(claim))
-        return told and claims.node(claim) == node
+    if claim.results:
+        return claim.phase == RESCHEDULE and bool(claim.pool_results) and claim.node == node
     return now - since < state.settings.handover_timeout or state.reservations.holds_for(claim_uid)

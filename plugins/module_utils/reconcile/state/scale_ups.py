@@ -73,4 +73,4 @@ def _ref(pod: Json) -> PodRef:
 
 def _name(state: ClusterState, entry: ScaleUpEntry, pod: Json) -> str:
     claim = state.claim(entry.claim)
-    return str(claim["metadata"]["name"]) if claim else f"{pod['metadata']['name']}-extended-resources"
+    return claim.name if claim else f"{pod['metadata']['name']}-extended-resources"

@@ -73,11 +73,11 @@ def _namespace(state: ClusterState, held_for: str) -> str:
     A hold for extended resources may be older than its claim.
     """
     claim = state.claim(held_for)
-    return str(claim["metadata"]["namespace"]) if claim else held_for.rpartition("/")[0]
+    return claim.namespace if claim else held_for.rpartition("/")[0]
 
 
 def _preparing(state: ClusterState) -> list[Claim]:
-    read = (pool_devices.read_claim(state, raw) for raw in state.claims.by("preparing", True))
+    read = (pool_devices.read_claim(state, claim) for claim in state.claims.values("preparing", True))
     return [claim for claim in read if claim is not None]
 
 

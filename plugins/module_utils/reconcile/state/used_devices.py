@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from ...kube.objects import claims, slices
 from ...kube.watch.store import Changes, Store
 from ...kube.watch.typed_store import TypedStore
+from ...model.claim import ResourceClaim
 from ...model.resource import Resource
 
 Json = dict[str, t.Any]
@@ -33,7 +34,7 @@ class UsedDevices:
     """
 
     def __init__(self, resources: TypedStore[Resource], slices_: Store, claims_: Store,
-                 users: Callable[[str], Mapping[str, Json]]) -> None:
+                 users: Callable[[str], Mapping[str, ResourceClaim]]) -> None:
         self._resources, self._slices, self._claims, self._users = resources, slices_, claims_, users
         self._changes: list[Changes] = []
         self._by_node: dict[Hashable, Usage] = {}
@@ -61,7 +62,7 @@ class UsedDevices:
         users, found = self._users(node), Usage()
         for resource in self._resources.values("node", node):
             if user := users.get(resource.name):
-                found[user["metadata"]["namespace"], resource.model] += 1
+                found[user.namespace, resource.model] += 1
         self._total.subtract(self._by_node.pop(node, Usage()))
         self._total.update(found)
         if found:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from ...fabric.api import Device, FabricSnapshot
 from ...kube.api_resources import COMPOSABLE_RESOURCES
-from ...kube.objects import claims
 from ...planning.settings import Settings
 from .capture import Capture
 from .captured_engine import engine_of
@@ -45,8 +44,8 @@ class LoseAttached:
         resources = [raw for uid in self.devices for raw in state.resources.by("device", uid)]
         read = (each for uid in self.devices for each in state.resources.values("device", uid))
         users = [claim for each in read if (claim := state.user(each))]
-        pods = [pod["uid"] for claim in users for pod in claims.consumers(claim)]
-        after = evicted(capture, pods, [claim["metadata"]["uid"] for claim in users])
+        pods = [uid for claim in users for _name, uid in claim.pods]
+        after = evicted(capture, pods, [claim.uid for claim in users])
         after = without_devices(after, resources)
         return replace(after, fabric=without_attached(after.fabric, self.devices))
 

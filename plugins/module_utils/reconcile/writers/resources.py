@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
 from ...kube.errors import Conflict, NotFound
 from ...kube.objects import cohdi, device_users
-from ...kube.objects.claim_ref import CLAIM, ClaimRef, read_claim
+from ...kube.objects.claim_ref import CLAIM, read_claim
 from ...kube.objects.taints import DeviceTaints
 from ...kube.times import format_micro_time, format_time
 from ...planning.actions import CreateResource, SetPoolDevice, Touch
 from ...planning.node.compose import ATTACHING
+from ..state.adapters import claim_ref
 from ..state.cluster_state import DeviceKey, Json
 from ..timelines.timeline import ANNOTATION, Timeline, dump, of_resource
 from .object_writer import ObjectWriter, Outlet, as_read
@@ -78,7 +79,7 @@ class ResourceWriter(ObjectWriter):
         now = format_micro_time(self.client.server_time())
         self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
                                          self.state.settings.label(cohdi.LAST_USED): now,
-                                         **({CLAIM: ClaimRef.of(user).note} if user else {}), **(notes or {}),
+                                         **({CLAIM: claim_ref(user).note} if user else {}), **(notes or {}),
                                          **self.uses.notes(action.resource)})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:

@@ -149,11 +149,8 @@ class Testbed:
     def sync(self) -> None:
         """Both have seen what the API server has, and how the fabric is."""
         for state in (self.bench.state, self.cluster.state):
-            stores = {CLAIMS: state.claims, SLICES: state.slices, NODES: state.nodes, PODS: state.pods,
-                      COMPOSABILITY_REQUESTS: state.requests, COMPOSABLE_RESOURCES: state.resources,
-                      NAMESPACES: state.namespaces, DEVICE_CLASSES: state.classes}
             self.api._version += 1
-            for kind, store in stores.items():
+            for kind, store in state.stores.items():
                 store.replace_all(self.api.of(kind), str(self.api._version))
             state.snapshot = self.fabric.snapshot([A100])
 

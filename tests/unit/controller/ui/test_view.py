@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.view import KEPT_CHANGES
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.tests.unit.controller.ui.conftest import EVERYTHING, Looked, elsewhere
@@ -239,7 +240,7 @@ def test_devices_of_a_node_are_looked_up_once_for_all_its_claims(
     asked: list[str] = []
     real = looked.bench.state.users
 
-    def users(node: str) -> dict[str, Json]:
+    def users(node: str) -> dict[str, ResourceClaim]:
         asked.append(node)
         return real(node)
 

@@ -159,7 +159,7 @@ def test_a_claim() -> None:
                              "lastTransitionTime": "t"}]}
     raw["status"]["devices"] = [entry]
     read = [lambda claim: claims.condition(claim, result, ["Ready"]), adapters.claim_phase,
-            lambda claim: adapters.read_claim(claim, SETTINGS), lambda claim: claim["spec"],
+            adapters.read_claim, lambda claim: claim["spec"],
             lambda claim: conditions.device_conditions(claim, "Failed", "True", "R", "m", "now")]
     same(raw, claims.trimmed, [*readers(claims, "claim"), *read, *indexers.CLAIMS.values()])
 

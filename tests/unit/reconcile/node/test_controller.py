@@ -29,6 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     RequestKey,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
@@ -315,7 +316,7 @@ def timelines_with_train(bench: Bench) -> TimelineRecorder:
     """The claim train was served on node-0, and its pod runs: its timeline is due."""
     claim_steps, claim = bench.operations.claim_steps, bench.api.one(CLAIMS, "train", "default")
     claim_steps.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
-    claim_steps.over([claim], node="node-0")
+    claim_steps.over([read_claim(claim)], node="node-0")
     claim_steps.timelines.running([ClaimRef.of(claim)])
     return claim_steps.timelines
 

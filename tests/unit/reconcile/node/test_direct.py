@@ -14,10 +14,12 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Conflict
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, device_users
+from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import SetPoolDevice
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import pool_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import STEPS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import pool_devices
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.usage import usage
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, model_of
@@ -84,7 +86,7 @@ def test_nothing_is_told_while_a_slice_of_the_node_shows_the_device(bench: Bench
     assert conditions(bench) == ["FabricDeviceReady"]
 
 
-def user_of(bench: Bench) -> Json | None:
+def user_of(bench: Bench) -> ResourceClaim | None:
     """The claim that has the device of the one ComposableResource."""
     (resource,) = bench.state.resources.values("node", "node-0")
     return bench.state.user(resource)
@@ -94,7 +96,7 @@ def test_device_is_the_claims_from_the_intent_to_the_end_of_the_allocation(bench
     claim = served(bench)
     user = user_of(bench)
     assert user is not None
-    assert user["metadata"]["name"] == "train"
+    assert user.name == "train"
     (seen,) = node_snapshot(bench.state, "node-0").resources
     assert (seen.used_by, seen.pool_device, seen.usable, seen.visible) == ("default/train", NAME, True, False)
     bench.put({**claim, "status": {}})
@@ -163,7 +165,7 @@ def test_model_that_is_direct_no_more_lets_claims_keep_what_they_were_given() ->
 
 
 def test_claim_without_devices_of_ours_is_none(bench: Bench) -> None:
-    assert pool_devices.read_claim(bench.state, objects.claim("train", objects.local_result())) is None
+    assert pool_devices.read_claim(bench.state, read_claim(objects.claim("train", objects.local_result()))) is None
 
 
 def test_object_that_changed_meanwhile_gets_no_pool_device(bench: Bench) -> None:

@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import claim_steps as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.claim_steps import ClaimSteps
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_metrics import RecordedMetrics
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_spans import RecordedSpans
@@ -117,7 +118,7 @@ def test_failed_step_is_a_span_without_time(steps: ClaimSteps, metrics: Recorded
 def test_the_whole_way_begins_with_the_claim(steps: ClaimSteps, spans: RecordedSpans) -> None:
     raw = objects.claim("train")
     raw["metadata"]["creationTimestamp"] = "1970-01-01T00:01:30Z"
-    steps.over([raw], node="node-0")
+    steps.over([read_claim(raw)], node="node-0")
     (span,) = spans.spans
     assert (span.root, span.name, span.began, span.ended) == (True, "claim", 90.0, 100.0)
 
@@ -133,7 +134,7 @@ def test_hops_of_a_served_claim_are_its_timeline(clock: Clock) -> None:
     steps = ClaimSteps(clock=clock)
     steps.took("attach", [CLAIM], 90.0, 95.0)
     steps.took("attach", [CLAIM], 90.0, 96.0, error="refused")
-    steps.over([objects.claim("train")], node="node-0")
+    steps.over([read_claim(objects.claim("train"))], node="node-0")
     found = steps.timelines.of("uid-train")
     assert found is not None
     assert (found.node, [(span.step, span.began, span.ended) for span in found.spans]) == (
@@ -149,7 +150,7 @@ def test_timeline_has_the_hop_whose_follower_ends_on_another_thread(clock: Clock
             super().observe(name, seconds, **labels)
             if labels.get("step") == "gate":
                 measured.end("bind", "pod", [ClaimRef.of(claim)])
-                measured.over([claim], node="node-0")
+                measured.over([read_claim(claim)], node="node-0")
 
     measured = ClaimSteps(Interrupted(), clock=clock)
     measured.begin("gate", "pod")
@@ -162,7 +163,7 @@ def test_timeline_has_the_hop_whose_follower_ends_on_another_thread(clock: Clock
 def test_claim_that_is_not_served_has_no_timeline(clock: Clock) -> None:
     steps = ClaimSteps(clock=clock)
     steps.took("attach", [CLAIM], 90.0, 95.0)
-    steps.over([objects.claim("train")], "the CDI Manager refused")
+    steps.over([read_claim(objects.claim("train"))], "the CDI Manager refused")
     assert steps.timelines.of("uid-train") is None
 
 

@@ -45,6 +45,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Stopped
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -312,7 +313,7 @@ def test_direct_claim_waits_for_the_scheduler_until_its_pod_is_bound(quiet: Live
     bench.put(ready, objects.pod())
     engine.claim_steps.begin("bind", "uid-train", engine.state.clock() - 2.0)
     engine.claim_steps.took("attach", [ClaimRef("default/train", "uid-train")], 90.0, 95.0)
-    engine.claim_steps.over([ready], node="node-0")
+    engine.claim_steps.over([read_claim(ready)], node="node-0")
     bound = {**objects.pod(), "spec": {**objects.pod()["spec"], "nodeName": "node-0"}}
     for _twice in range(2):
         if watched == "all pods":

@@ -14,7 +14,11 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import ComposableResource, PodRef
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
+    Claim,
+    ComposableResource,
+    PodRef,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -60,9 +64,13 @@ def test_condition_of_another_device_of_that_name_decides_nothing(other: dict[st
     assert phase(objects.told({**ONE, **other}, FAILED)) == "preparing"
 
 
+def planned(raw: dict[str, t.Any]) -> Claim | None:
+    """The claim as planners read it."""
+    return adapters.claim_with_pool_devices(adapters.read_claim(raw), SETTINGS)
+
+
 def test_claim_as_planners_read_it() -> None:
-    found = adapters.read_claim(objects.claim("c", ONE, objects.pool_result("h100-3", "h100-fabric2"), pods=("p", "q")),
-                                SETTINGS)
+    found = planned(objects.claim("c", ONE, objects.pool_result("h100-3", "h100-fabric2"), pods=("p", "q")))
     assert found is not None
     assert (found.uid, found.key, found.phase) == ("uid-c", "default/c", "preparing")
     assert found.pods == (PodRef("default", "p", "pod-p"), PodRef("default", "q", "pod-q"))
@@ -75,24 +83,24 @@ def test_claim_as_planners_read_it() -> None:
     objects.claim("c", ONE, reservedFor=[{"resource": "others", "name": "x", "uid": "y"}]),
 ], ids=["not allocated", "local device", "no pod", "no pod but something else"])
 def test_other_claims_are_none_of_ours(raw: dict[str, t.Any]) -> None:
-    assert adapters.read_claim(raw, SETTINGS) is None
+    assert planned(raw) is None
 
 
 def test_claim_of_a_pod_group_of_the_scheduler_is_read() -> None:
     """It is reserved for the group instead of its pods, and wants its devices like any other."""
-    found = adapters.read_claim(objects.claim("c", ONE, reservedFor=[objects.POD_GROUP]), SETTINGS)
+    found = planned(objects.claim("c", ONE, reservedFor=[objects.POD_GROUP]))
     assert found is not None
     assert (found.phase, found.pods, found.need()) == ("preparing", (), {A100: 1})
 
 
 def test_pool_of_our_driver_that_no_model_has_is_unknown() -> None:
-    found = adapters.read_claim(objects.claim("c", objects.pool_result(pool="strange-fabric1")), SETTINGS)
+    found = planned(objects.claim("c", objects.pool_result(pool="strange-fabric1")))
     assert found is not None
     assert found.results[0].model is None
 
 
 def test_pool_of_our_name_and_another_driver_is_unknown() -> None:
-    found = adapters.read_claim(objects.claim("c", ONE, objects.pool_result(driver="other.example")), SETTINGS)
+    found = planned(objects.claim("c", ONE, objects.pool_result(driver="other.example")))
     assert found is not None
     assert [r.model is None for r in found.results] == [False, True]
 
@@ -100,11 +108,11 @@ def test_pool_of_our_name_and_another_driver_is_unknown() -> None:
 def test_claim_that_waits_for_another_drivers_device_is_none_of_ours() -> None:
     foreign = {"request": "r", "driver": "nic.example", "pool": "rack-7", "device": "nic-0",
                "bindingConditions": ["nic.example/Ready"], "bindingFailureConditions": ["nic.example/Failed"]}
-    assert adapters.read_claim(objects.claim("c", foreign), SETTINGS) is None
+    assert planned(objects.claim("c", foreign)) is None
 
 
 def test_local_devices_beside_pool_devices_are_left_out() -> None:
-    found = adapters.read_claim(objects.claim("c", ONE, objects.local_result()), SETTINGS)
+    found = planned(objects.claim("c", ONE, objects.local_result()))
     assert found is not None
     assert [r.device for r in found.results] == ["a100-0"]
 

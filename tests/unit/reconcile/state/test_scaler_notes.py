@@ -14,6 +14,7 @@ from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEP
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
@@ -44,7 +45,7 @@ def test_each_note_of_a_claims_way_is_permitted(scaler: Bench) -> None:
         scaler.reconcile(NodeRecordsKey("node-0"))
     ref = ClaimRef.of(claim)
     scaler.claim_steps.took("handover", [ref], time.time() - 1.0)
-    scaler.claim_steps.over([claim], node="node-0")
+    scaler.claim_steps.over([read_claim(claim)], node="node-0")
     scaler.claim_steps.timelines.running([ref])
     scaler.reconcile(NodeRecordsKey("node-0"))
     written = [call.body["metadata"]["annotations"] for call in scaler.api.writes(COMPOSABLE_RESOURCES)]

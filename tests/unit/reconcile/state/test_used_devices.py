@@ -26,7 +26,7 @@ def counted(state: ClusterState) -> Usage:
     """Everything, one by one."""
     resources = (each for name in state.resources.names() if (each := state.resources.value(name)))
     users = ((each.model, state.user(each)) for each in resources)
-    return Counter((user["metadata"]["namespace"], model) for model, user in users if user)
+    return Counter((user.namespace, model) for model, user in users if user)
 
 
 def change(bench: Bench, rng: random.Random) -> None:

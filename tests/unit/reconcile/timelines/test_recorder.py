@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import recorder as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import (
     START_SECONDS,
@@ -171,7 +172,7 @@ def test_records_of_a_node_have_the_timeline_on_the_device_of_the_claim(bench: B
               objects.resource("gpu-b", device="d2", serial="GPU-d2", state="Online"), objects.local_slice("GPU-d2"),
               objects.claim("train", objects.local_result()))
     bench.claim_steps.took("attach", [CLAIM], 90.0, 95.0)
-    bench.claim_steps.over([objects.claim("train")], node="node-0")
+    bench.claim_steps.over([read_claim(objects.claim("train"))], node="node-0")
     bench.claim_steps.timelines.running([CLAIM])
     bench.reconcile(NodeRecordsKey("node-0"))
     written = {name: of_resource(bench.state.resources.get(name) or {}) for name in ("gpu-a", "gpu-b")}
@@ -185,7 +186,7 @@ def test_timeline_that_is_not_due_when_the_records_are_written_has_a_turn_of_its
     bench.put(objects.claim("train", objects.local_result()))
     bench.claim_steps.took("attach", [CLAIM], 90.0, 95.0)
     began = time.time()
-    bench.claim_steps.over([objects.claim("train")], node="node-0")
+    bench.claim_steps.over([read_claim(objects.claim("train"))], node="node-0")
     bench.later.clear()
     bench.reconcile(NodeRecordsKey("node-0"))
     ((key, when),) = bench.later
@@ -198,7 +199,7 @@ def test_a_second_claim_of_a_device_is_written_beside_the_first(bench: Bench) ->
     for name in ("first", "second", "second"):
         bench.state.claims.replace_all([objects.claim(name, objects.local_result())])
         bench.claim_steps.took("attach", [ClaimRef(f"default/{name}", f"uid-{name}")], 90.0, 95.0)
-        bench.claim_steps.over([objects.claim(name)], node="node-0")
+        bench.claim_steps.over([read_claim(objects.claim(name))], node="node-0")
         bench.claim_steps.timelines.running([ClaimRef(f"default/{name}", f"uid-{name}")])
         bench.reconcile(NodeRecordsKey("node-0"))
     kept = of_resource(bench.state.resources.get("gpu-b") or {})

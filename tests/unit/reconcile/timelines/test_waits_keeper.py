@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import (
     HOUR,
     HOURS,
@@ -200,7 +201,7 @@ def test_engine_counts_a_claim_once_when_its_timeline_is_written(bench: Bench, c
     bench.put(objects.resource("gpu-b", device="d2", serial="GPU-d2", state="Online"), objects.local_slice("GPU-d2"),
               objects.claim("train", objects.local_result()))
     engine.claim_steps.took("attach", [CLAIM], time.time() - 7.0, time.time() - 2.0)
-    engine.claim_steps.over([objects.claim("train")], node="node-0")
+    engine.claim_steps.over([read_claim(objects.claim("train"))], node="node-0")
     engine.claim_steps.timelines.running([CLAIM])
     assert waits_of(engine.waits.known()) == []
     for _turn in range(2):

@@ -40,7 +40,7 @@ class ClaimCheck:
         """
         found = self._state.resources.value(resource)
         if found is None:
-            return ""
+            return "its ComposableResource cannot be read" if self._state.resources.get(resource) else ""
         device, drivers = DeviceName(found.serial, found.address), self._state.settings.drivers
         keys = self._state.own_keys(found)
         if self._state.untainted(resource, keys) and self._taints.place(resource, keys, device.uuid):

@@ -351,6 +351,15 @@ def user(check: ClaimCheck) -> str:
     return check.claimed("gpu-a", "node-0")
 
 
+def test_device_of_an_object_that_cannot_be_read_stays(leaving: Bench) -> None:
+    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.resources.taints)
+    raw = leaving.api.one(COMPOSABLE_RESOURCES, "gpu-a")
+    leaving.put({**raw, "spec": {name: value for name, value in raw["spec"].items() if name != "model"}})
+    assert user(check) == "its ComposableResource cannot be read"
+    leaving.drop(raw)
+    assert user(check) == ""
+
+
 def test_looks_that_come_together_share_one_read(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks before a read begins may have its answer; who asks after it began may not."""
     moment = [1.0]

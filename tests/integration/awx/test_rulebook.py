@@ -88,7 +88,7 @@ def rulebook(server: ThreadingHTTPServer, folder: Path, name: str, source: str, 
             process.wait(60)
 
 
-def wait_for(check: Callable[[], object], process: subprocess.Popen[str], log: Path, seconds: float = 60) -> None:
+def wait_for(check: Callable[[], object], process: subprocess.Popen[str], log: Path, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         ended = process.poll() is not None or time.monotonic() > deadline

@@ -59,7 +59,7 @@ def test_ok_a_node_comes_instead_of_a_device_and_the_target_is_back(
 def test_call_that_takes_too_long_is_an_error_there_and_one_attach_here(
         testbed: Testbed, asking: Asking, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits 5 s for every call: here less, so that the test does not."""
-    monkeypatch.setattr(stand_in, "CALL_SECONDS", 0.3)
+    monkeypatch.setattr(stand_in, "CALL_SECONDS", 2.0)
     let, ended = threading.Event(), threading.Event()
     increase = testbed.provider.increase
 

@@ -74,8 +74,9 @@ class Dispatch:
     def _remember(self, change: Change) -> None:
         """Record a release that ended before, and forget what was remembered about a deleted object."""
         if change.resource == COMPOSABLE_RESOURCES and change.type == ADDED:
-            if adapters.read_node_work(change.new).removed:
-                self._state.old_releases.note(change.new["metadata"]["uid"], self._state.clock())
+            known = self._state.resources.value(change.name)
+            if known and known.node_work.removed:
+                self._state.old_releases.note(known.uid, self._state.clock())
         elif change.resource == COMPOSABLE_RESOURCES and change.gone:
             self._note_return(change.new)
             self._state.forget(change.name)

@@ -16,3 +16,4 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rules, on a finer scale."""
     monkeypatch.setattr(device_work, "RETRY", Backoff(0.05, longest=0.2))
     monkeypatch.setattr(agent, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(agent, "STEP_SECONDS", 0.1)

@@ -13,6 +13,7 @@ import typing as t
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from sys import intern
 
 from . import slices
 from .device_users import PARTITION_PREFIX, DeviceKey, by_address, entry_address, entry_parent
@@ -61,16 +62,17 @@ def read(node_slice: Json) -> Shown:
     wholes = _Wholes(entries)
     parts = _Parts(entries, wholes)
     names = {name for entry in entries for name in (entry.uuid, entry.of, entry.address) if name}
+    once: dict[tuple[DeviceKey, ...], tuple[DeviceKey, ...]] = {}  # a device has the same parts by each of its names
     return Shown({name: found.key for name in names if (found := wholes.named(name))},
-                 {name: parts.named(name) for name in names},
+                 {name: once.setdefault(found, found) for name in names for found in (parts.named(name),)},
                  tuple((_read(node_slice, device).key, taint) for device, taint in slices.sick(node_slice)))
 
 
 def _read(node_slice: Json, device: Json) -> _Entry:
-    key = (slices.driver(node_slice), slices.pool(node_slice), device["name"])
+    key = (intern(slices.driver(node_slice)), intern(slices.pool(node_slice)), intern(device["name"]))
     uuid = slices.attribute(device, "uuid") or ""
     parent = entry_parent(device) or ("" if uuid.startswith(PARTITION_PREFIX) else uuid)
-    return _Entry(key, uuid, parent, entry_address(device), "" if uuid else by_address(device))
+    return _Entry(key, intern(uuid), intern(parent), intern(entry_address(device)), "" if uuid else by_address(device))
 
 
 class _Wholes:

@@ -30,6 +30,7 @@ from ...planning.pool.plan import READY_CONDITION, PoolSlice
 from ...planning.settings import Settings
 
 Json = dict[str, t.Any]
+V = t.TypeVar("V", bound=t.Hashable)
 # Evidence is read many times between two changes, and an old text is never read again. The cache
 # has room for the devices of a burst, 2 KiB each, because nodes are planned in turn.
 _parsed = functools.lru_cache(1024)(Evidence.parse)
@@ -42,7 +43,8 @@ def read_claim(raw: Json) -> ResourceClaim:
         meta["name"], intern(meta["namespace"]), meta["uid"], claims.identity(raw),
         parse_time(meta.get("creationTimestamp")), claims.allocated_at(raw), intern(claims.node(raw) or ""),
         claim_phase(raw), tuple(map(_result, claims.results(raw))),
-        tuple((str(pod["name"]), str(pod.get("uid") or "")) for pod in claims.consumers(raw)), claims.reserved(raw))
+        tuple((str(pod["name"]), intern(str(pod.get("uid") or ""))) for pod in claims.consumers(raw)),
+        claims.reserved(raw))
 
 
 def _result(raw: Json) -> Result:
@@ -194,21 +196,22 @@ def read_resource(raw: Json, settings: Settings) -> Resource:
         name=meta["name"], uid=meta["uid"], request=intern(request),
         model=intern(spec["model"]), node=intern(spec["target_node"]), state=intern(status.get("state", "")),
         created=parse_time(meta.get("creationTimestamp")),
-        device_uid=status.get("cdi_device_id", ""), serial=name.uuid, address=intern(name.address),
+        device_uid=intern(status.get("cdi_device_id", "")), serial=intern(name.uuid), address=intern(name.address),
         error=status.get("error", ""), deleting=bool(meta.get("deletionTimestamp")),
         force_detach=bool(spec.get("force_detach")),
         delete_first=cohdi.annotation(raw, settings.label(cohdi.DELETE_FIRST)) == "true",
         last_used=parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED))),
-        in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true", hold=cohdi.read_hold(raw),
+        in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true", hold=_once(cohdi.read_hold(raw)),
         machine=intern(machine), asked=asked, present=present,
         operation=cohdi.annotation(raw, cohdi.OPERATION), node_work=_once(read_node_work(raw)), doubt=doubt(raw),
         reclaims=cohdi.reclaimed(raw), pool_device=cohdi.annotation(raw, cohdi.POOL_DEVICE))
 
 
 @functools.lru_cache(1024)
-def _once(work: NodeWork) -> NodeWork:
-    """Return the same object for equal values. Most devices are prepared and have no problem."""
-    return work
+def _once(value: V) -> V:
+    """Return the same object for equal values. Most devices are prepared, have no problem and no
+    hold."""
+    return value
 
 
 def read_slice(raw: Json) -> PoolSlice:

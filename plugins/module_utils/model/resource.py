@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A ComposableResource as its object says, read once when the object comes.
 
-What this process knows besides, and what other objects say, is not here.
+It leaves out what the process remembers and what other objects show.
 """
 
 from __future__ import annotations

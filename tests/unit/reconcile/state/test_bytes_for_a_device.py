@@ -1,8 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many bytes one more device costs whoever watches: its ComposableResource, packed and as a value, with all that it
-is found by.
+"""A process that watches needs few bytes for each further device.
+
+It keeps the ComposableResource packed and as a value, and the entries of its indexes.
 
 Bytes are counted as Python allocates them, so that the machine has no part in it. Threads of earlier tests may allocate
 meanwhile, so the smallest of three growths counts.

@@ -32,11 +32,6 @@ class DeviceName:
     uuid: str
     address: str = ""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the known names, as keys for slices."""
-        return tuple(name for name in (self.uuid, self.address.lower()) if name)
-
 
 def keys(node_slices: Iterable[Json], device: DeviceName) -> list[DeviceKey]:
     """Return (driver, pool, device) of the device and its parts in the slices of its node, the

@@ -60,7 +60,7 @@ class TypedStore(Store, t.Generic[V]):
         try:
             self._values[key] = self._read(obj)
         except Exception as error:
-            self._values[key] = error
+            self._values[key] = error.with_traceback(None)  # its frames would keep their objects
         return key
 
     def _take(self, key: Key) -> None:
@@ -70,5 +70,5 @@ class TypedStore(Store, t.Generic[V]):
 
 def _checked(value: V | Exception) -> V:
     if isinstance(value, Exception):
-        raise value
+        raise value.with_traceback(None)  # else it would grow with each raise
     return value

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 from ...kube.objects import cohdi, nodes
+from ...model.request import Request
 from ...model.resource import Resource
 from ...planning.node.allocation import SAME_NODE, Allocation, Candidate, NodelessRequest, allocate
 from ...planning.node.compose import request_status
@@ -92,7 +93,8 @@ class RequestController(Controller):
         snapshot = self._state.snapshot
         free = {fabric: n for (model, fabric), n in (snapshot.free if snapshot else {}).items()
                 if model == request.model}
-        candidates = [self._candidate(node, raw, taken) for node in self._state.nodes.each()] if size else []
+        asked = adapters.read_request(raw)
+        candidates = [self._candidate(node, asked, taken) for node in self._state.nodes.each()] if size else []
         return allocate(request, map(self._seen, children), candidates, free, self._state.shares.of(name) or {})
 
     def _seen(self, child: Resource) -> ComposableResource:
@@ -112,10 +114,10 @@ class RequestController(Controller):
                 found |= {spec["target_node"]} if spec.get("target_node") and spec["size"] else set()
         return found
 
-    def _candidate(self, node: Json, raw: Json, taken: set[str]) -> Candidate:
-        name, model = node["metadata"]["name"], raw["spec"]["resource"]["model"]
+    def _candidate(self, node: Json, request: Request, taken: set[str]) -> Candidate:
+        name, model = node["metadata"]["name"], request.model
         snapshot = node_snapshot(self._state, name)
-        problem = _problem(node) or adapters.lacking(adapters.read_request(raw), node).removeprefix(f"node {name} ")
+        problem = _problem(node) or adapters.lacking(request, node).removeprefix(f"node {name} ")
         problem = problem or snapshot.problem or snapshot.blocked.get(model, "") or self._excluded(snapshot, model)
         return Candidate(name, snapshot.fabric, problem, name in taken)
 

@@ -14,7 +14,6 @@ from ...fabric.api import FabricSnapshot, Machine
 from ...kube.objects import claims, cohdi, nodes, slices
 from ...kube.objects.autoscaling import read_return_idle
 from ...kube.objects.claim_ref import ClaimRef
-from ...kube.objects.device_users import DeviceName
 from ...kube.times import parse_time
 from ...model.claim import ResourceClaim, Result
 from ...model.request import Request
@@ -146,12 +145,6 @@ def serial(raw: Json) -> str:
     return found.uuid if found else told
 
 
-def device_name(raw: Json) -> DeviceName:
-    """Return the names by which the node knows the device of a ComposableResource."""
-    found = read_evidence(raw)
-    return DeviceName(serial(raw), found.address if found else "")
-
-
 def doubt(raw: Json) -> str:
     """Return why it is uncertain whether the device of a ComposableResource was requested, or an
     empty string."""
@@ -191,12 +184,13 @@ def read_resource(raw: Json, settings: Settings) -> Resource:
     """Return what a ComposableResource says."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     machine, asked, present = cohdi.read_intent(raw)
-    name, request = device_name(raw), (meta.get("labels") or {}).get(cohdi.MANAGED_BY, "")
+    found, request = read_evidence(raw), (meta.get("labels") or {}).get(cohdi.MANAGED_BY, "")
     return Resource(  # texts that many have are in memory once
         name=meta["name"], uid=meta["uid"], request=intern(request),
         model=intern(spec["model"]), node=intern(spec["target_node"]), state=intern(status.get("state", "")),
         created=parse_time(meta.get("creationTimestamp")),
-        device_uid=intern(status.get("cdi_device_id", "")), serial=intern(name.uuid), address=intern(name.address),
+        device_uid=intern(status.get("cdi_device_id", "")), serial=intern(serial(raw)),
+        address=intern(found.address if found else ""),
         error=status.get("error", ""), deleting=bool(meta.get("deletionTimestamp")),
         force_detach=bool(spec.get("force_detach")),
         delete_first=cohdi.annotation(raw, settings.label(cohdi.DELETE_FIRST)) == "true",

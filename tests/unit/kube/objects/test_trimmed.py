@@ -190,7 +190,7 @@ def test_a_pool_is_written_again_whole() -> None:
 @pytest.mark.parametrize("raw", [objects.resource(0, 0), {**objects.resource(0, 7), "status": {}}])
 def test_a_composable_resource(raw: Json) -> None:
     raw["metadata"]["annotations"][cohdi.LAST_APPLIED] = "{}"
-    read = [lambda obj: adapters.read_resource(obj, SETTINGS), adapters.read_node_work, adapters.device_name,
+    read = [lambda obj: adapters.read_resource(obj, SETTINGS), adapters.read_node_work,
             lambda obj: obj["metadata"]["finalizers"], *indexers.RESOURCES.values()]
     same(raw, cohdi.trimmed, [*readers(cohdi, "obj"), *read])
     assert cohdi.trimmed(raw)["metadata"]["generation"] == raw["metadata"]["generation"]

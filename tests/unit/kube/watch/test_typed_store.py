@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import traceback
 import typing as t
 
 import pytest
@@ -52,6 +53,16 @@ def test_an_object_that_cannot_be_read_hides_no_other_and_is_not_forgotten(store
         store.checked("node", "n0")
     store.upsert(obj("b", 2, size=7))
     assert sorted(store.checked("node", "n0")) == [("a", 1), ("b", 7)]
+
+
+def test_an_error_that_is_raised_again_and_again_does_not_grow(store: TypedStore[tuple[str, int]]) -> None:
+    store.upsert(obj("b", 1, size="many"))
+    lengths = set()
+    for _unused in range(3):
+        with pytest.raises(ValueError, match="many") as caught:
+            store.checked("node", "n0")
+        lengths.add(len(traceback.extract_tb(caught.value.__traceback__)))
+    assert len(lengths) == 1
 
 
 def test_values_are_those_of_the_objects_after_any_history(rng: random.Random) -> None:

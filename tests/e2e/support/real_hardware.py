@@ -40,6 +40,10 @@ class Plugged:
         wait_for(f"{name} is bound on {node}", lambda: len(by_hand.bound(folder)) == wanted)
         by_hand.run(folder, "nvidia-smi", "-L")
 
+    def has(self, name: str) -> bool:
+        """Return whether a GPU of this name is plugged in."""
+        return any(name == plugged for plugged, _node in self._devices)
+
 
 def await_announced(lab: Lab, node: str, *uuids: str) -> None:
     """Wait until the node's slice has just these devices."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A test that passes alone is called flaky, and only one may be."""
+"""A test that passes the second time is called flaky, and only one may be."""
 
 from __future__ import annotations
 
@@ -41,13 +41,26 @@ def add(path: Path, text: str) -> None:
     path.write_text(path.read_text(encoding="utf-8") + textwrap.dedent(text), encoding="utf-8")
 
 
-def test_one_test_that_passes_alone_is_flaky_and_the_run_passes(
+def test_one_test_that_passes_the_second_time_is_flaky_and_the_run_passes(
     tests: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     add(tests, "def test_shaky(): fails_once('a')\n")
     assert end_to_end.main(["test_it.py", "-q"]) == 0
     evidence = end_to_end.EVIDENCE / "test_it.py__test_shaky"
     assert f"flaky: test_it.py::test_shaky, evidence in {evidence}" in capfd.readouterr().out
+
+
+def test_those_before_it_in_its_file_run_again_too(tests: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    add(tests, """
+        left = []
+        def test_leaves(): left.append("a device")
+        def test_needs(): assert left; fails_once('a')
+        def test_after(): pass
+        """)
+    assert end_to_end.up_to("test_it.py::test_needs") == [
+        f"test_it.py::{name}" for name in ("test_well", "test_leaves", "test_needs")]
+    assert end_to_end.main(["test_it.py", "-q"]) == 0
+    assert "flaky: test_it.py::test_needs" in capfd.readouterr().out
 
 
 def test_two_flaky_tests_fail_the_run(tests: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,8 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
+from ansible_collections.composable.infra.plugins.module_utils.model.slice import Slice
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
@@ -148,7 +149,7 @@ class NodeGroups:
                     yield node, pool
 
     def _is_foreign(self, result: Json) -> bool:
-        return bool(self._state.settings.of_pool(result["pool"]) or self._state.slices.by("pool", result["pool"]))
+        return bool(self._state.settings.of_pool(result["pool"]) or self._state.slices.values("pool", result["pool"]))
 
     def _lacking(self, name: str) -> str:
         """Return a driver without a complete pool on the node, empty for none.
@@ -159,12 +160,10 @@ class NodeGroups:
         """
         labels = ((self._state.nodes.get(name) or {}).get("metadata") or {}).get("labels") or {}
         wanted = sorted({m.driver_on(labels.get(DRIVER_LABEL) or "") for m in self._state.settings.models})
-        there = {slices.driver(item) for item in self._state.slices.by("node", name) if self._is_whole(item)}
+        there = {found.driver for found in self._state.slices.values("node", name) if self._is_whole(found)}
         return next((driver for driver in wanted if driver not in there), "")
 
-    def _is_whole(self, item: Json) -> bool:
-        pool = item["spec"]["pool"]
-        own = [each for each in self._state.slices.by("node", slices.node(item) or "")
-               if each["spec"]["pool"]["name"] == pool["name"]
-               and each["spec"]["pool"]["generation"] == pool["generation"]]
-        return len(own) >= int(pool["resourceSliceCount"])
+    def _is_whole(self, found: Slice) -> bool:
+        own = [each for each in self._state.slices.values("node", found.node)
+               if (each.pool, each.generation) == (found.pool, found.generation)]
+        return len(own) >= found.count

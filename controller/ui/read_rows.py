@@ -31,7 +31,7 @@ from ansible_collections.composable.infra.controller.ui.rows import (
     SwitchRow,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
@@ -239,7 +239,7 @@ def switch_rows(seen: FabricSnapshot) -> Iterator[SwitchRow]:
 
 def _in_pool(state: ClusterState, model: str, fabric: int) -> int:
     row = state.settings.model(model)
-    return sum(len(slices.devices(item)) for item in state.slices.by("pool", row.pool(fabric))) if row else 0
+    return sum(len(found.devices) for found in state.slices.values("pool", row.pool(fabric))) if row else 0
 
 
 def claim_row(raw: Json, reason: WaitReason | None, uses: Uses) -> ClaimRow:

@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from ansible_collections.composable.infra.controller.ui.scope import BOX, CLAIM, MACHINE, NODE, SWITCH, Scope
 from ansible_collections.composable.infra.controller.ui.view import View
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.topology_distance import Place
@@ -112,9 +112,9 @@ class Stories:
         publishes it.
         """
         uuid, node = adapters.serial(raw), raw["spec"]["target_node"]
-        entry = next((each for item in self._state.slices.by("node", node) for each in slices.devices(item)
-                      if uuid and slices.attribute(each, "uuid") == uuid), None)
-        found = Place.of(entry).switch if entry else None
+        device = next((each for shown in self._state.slices.values("node", node) for each in shown.devices
+                       if uuid and each.uuid == uuid), None)
+        found = Place.of(device.entry).switch if device else None
         return {"switch": found} if found else {}
 
     def _linked(self, raw: Json) -> Json:

@@ -40,11 +40,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     COMPOSABLE_RESOURCES,
     NODES,
     PODS,
-    SLICES,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, nodes, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, nodes, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.model.slice import Slice
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.fabric_claims import concerns
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_resource
@@ -153,7 +153,10 @@ class View:
             if each is not None:
                 self._note_object(resource, each)
 
-    def _note_object(self, resource: ApiResource, obj: Json) -> None:
+    def _note_object(self, resource: ApiResource, obj: t.Any) -> None:
+        if isinstance(obj, Slice):
+            self._note({obj.node} if obj.node else (), fabrics=not obj.node)
+            return
         meta = obj["metadata"]
         if resource == NODES:
             self._note({meta["name"]})
@@ -162,9 +165,6 @@ class View:
         elif resource == CLAIMS:
             node = claims.node(obj)
             self._note({node} if node else (), {(meta["namespace"], meta["name"])})
-        elif resource == SLICES:
-            node = slices.node(obj)
-            self._note({node} if node else (), fabrics=not node)
         elif resource == PODS and (obj.get("spec") or {}).get("resourceClaims"):
             self._note(claims_={(meta["namespace"], name) for name in pods.claim_names(obj).values() if name})
 

@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.controller.ui import read_rows
 from ansible_collections.composable.infra.controller.ui.device_counts import DeviceCounts
 from ansible_collections.composable.infra.controller.ui.rows import NodeRow
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Changes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
@@ -67,7 +67,7 @@ class DeviceStates:
         self._changes = self._changes or [
             state.nodes.follow(lambda raw: (raw["metadata"]["name"],)),
             state.resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-            state.slices.follow(lambda raw: (slices.node(raw),)), state.claims.follow(lambda raw: (claims.node(raw),))]
+            state.slices.follow(lambda found: (found.node,)), state.claims.follow(lambda raw: (claims.node(raw),))]
         return {str(name) for each in self._changes for name in each.take() if name}
 
     def _new_machines(self) -> set[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ..fabric.api import FabricSnapshot
 from ..kube.api_resources import ApiResource
+from ..kube.watch.keys import key_of
 from .keys import Key, Result
 
 Json = dict[str, t.Any]
@@ -24,14 +25,15 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 class Change:
     """A change of a watched object.
 
-    ``type`` is ADDED, MODIFIED or DELETED, as in the API's watch events. ``new`` is the object, or
-    the last content of one that is gone. ``old`` is what was known before, if anything.
+    ``type`` is ADDED, MODIFIED or DELETED, as in the API's watch events. ``new`` is what the store
+    keeps of the object, raw JSON or a value. For an object that is gone, it is the last content.
+    ``old`` is what was known before, if anything.
     """
 
     type: str
     resource: ApiResource
-    new: Json
-    old: Json | None = None
+    new: t.Any
+    old: t.Any = None
 
     @property
     def gone(self) -> bool:
@@ -41,10 +43,10 @@ class Change:
     @property
     def name(self) -> str:
         """Return the name of the object."""
-        return str(self.new["metadata"]["name"])
+        return key_of(self.new)[1]
 
     @property
-    def versions(self) -> tuple[Json, ...]:
+    def versions(self) -> tuple[t.Any, ...]:
         """Return the object as it is and as it was. An object that moved concerns both places."""
         return (self.new,) if self.old is None else (self.new, self.old)
 

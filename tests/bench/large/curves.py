@@ -188,13 +188,11 @@ def _events(nodes: int) -> Iterator[tuple[str, ApiResource, list[objects.Json]]]
 
 def _event(made: ControllerManager, recorded: Recorded, kind: ApiResource, raws: list[objects.Json]) -> float:
     """Return the median milliseconds of an event with all its work."""
-    stores = {NODES: made.state.nodes, CLAIMS: made.state.claims, COMPOSABLE_RESOURCES: made.state.resources,
-              SLICES: made.state.slices, PODS: made.state.pods}
     taken: list[float] = []
     for number, raw in enumerate(raws):
         raw["metadata"]["resourceVersion"] = str(2000 + number)
-        meta, store = raw["metadata"], stores[kind]
-        old = store.get(meta["name"], meta.get("namespace", ""))
+        meta, store = raw["metadata"], made.state.stores[kind]
+        old = store.peek(meta["name"], meta.get("namespace", ""))
         if old is None:
             made.state.claims.upsert(objects.held_pod(meta["name"], objects.GPUS)[0])
         recorded.keys.clear()

@@ -121,10 +121,11 @@ class Shown:
             self._version += 1
             raw["metadata"]["resourceVersion"] = str(self._version)
             store = stores[raw["kind"]]
-            before = store.get(raw["metadata"]["name"], raw["metadata"].get("namespace") or "")
-            store.upsert(raw)
+            before = store.peek(raw["metadata"]["name"], raw["metadata"].get("namespace") or "")
+            kept: t.Any = store.trimmed(raw)
+            store.upsert(kept)
             for told in (self.view.object_changed, self.audit.object_changed):
-                told("MODIFIED" if before else "ADDED", kind_of(raw), raw, before)
+                told("MODIFIED" if before else "ADDED", kind_of(raw), kept, before)
 
     def gone(self, raw: Json) -> None:
         """The watches see that a ComposableResource is deleted."""

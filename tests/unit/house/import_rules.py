@@ -48,7 +48,7 @@ RULES = {
     RUNTIME: Rule(),
     MODEL: Rule(),
     PLANNING: Rule(areas=frozenset({MODEL})),
-    KUBE: Rule(areas=frozenset({NET}), packages=frozenset({"yaml", "kubernetes"})),
+    KUBE: Rule(areas=frozenset({NET, MODEL}), packages=frozenset({"yaml", "kubernetes"})),
     FABRIC: Rule(areas=frozenset({NET}), packages=frozenset({"yaml"})),
     RECONCILE: Rule(areas=ENGINE, packages=frozenset({"yaml"})),
     UTILS: Rule(areas=ENGINE, packages=frozenset({"ansible", "yaml", "jmespath"})),

@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     ApiResource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import BaseStore
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
     IdleMinimumsKey,
@@ -131,7 +131,7 @@ class Bench:
         self.writer, self.fence, self.pools = engine.writer, engine.fence, engine.pools
         self.claim_steps = engine.claim_steps
 
-    def store(self, resource: ApiResource) -> Store:
+    def store(self, resource: ApiResource) -> BaseStore:
         """The store that watches a kind."""
         return self.state.stores[resource]
 
@@ -183,7 +183,7 @@ class Bench:
 
     def _about(self, engine: ControllerManager | None) -> str:
         of = engine or self
-        counts = {name: len(store) for name, store in vars(of.state).items() if isinstance(store, Store)}
+        counts = {name: len(store) for name, store in vars(of.state).items() if isinstance(store, BaseStore)}
         problems = engine.problems() if engine else []
         return (f"history: {list(of.reporter.history)}; ready: {of.queue.ready()}; queue: {vars(of.queue)}; "
                 f"stores: {counts}; problems: {problems}; threads: {[each.name for each in threading.enumerate()]}")

@@ -8,8 +8,6 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
-from ..watch.parts import header, metadata
-
 Json = dict[str, t.Any]
 LOST: t.Final = "gpu.nvidia.com/gpu-lost"
 
@@ -70,10 +68,3 @@ def uuids(item: Json) -> Iterator[tuple[str, tuple[str, str, str]]]:
     for device in devices(item):
         if uuid := attribute(device, "uuid"):
             yield uuid, (driver(item), pool(item), device["name"])
-
-
-def trimmed(item: Json) -> Json:
-    """Return the part of a node's slice that is kept. A pool's slice is kept whole, since it is
-    written again.
-    """
-    return {**header(item), "metadata": metadata(item), "spec": item["spec"]} if node(item) else item

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The objects of a store by key. Trimmed objects are packed, and recently used ones are decoded
-too.
+too. Values are kept as they are.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import typing as t
 import weakref
 from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
 
+from ...model.value import Value
 from ..api_resources import Object
 from .keys import Key
 from .packed import Packer
 from .parts import Trimmed
 
-Kept: t.TypeAlias = "Object | bytes"
+Kept: t.TypeAlias = "Object | Value | bytes"
 Handles = list[tuple[Key, Kept]]
 # Text length of one generation of decoded objects. A decoded object takes ten times as much memory.
 # This is what some thirty workers and the plans of 200 busy nodes read at a time. With less, they
@@ -46,10 +47,10 @@ class Contents:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __iter__(self) -> Iterator[Object]:
+    def __iter__(self) -> Iterator[t.Any]:
         return (self.read(*each) for each in self.handles())
 
-    def __getitem__(self, key: Key) -> Object:
+    def __getitem__(self, key: Key) -> t.Any:
         kept = self._kept[key]
         if not isinstance(kept, bytes):
             return kept
@@ -63,11 +64,11 @@ class Contents:
     def __contains__(self, key: Key) -> bool:
         return key in self._kept
 
-    def get(self, key: Key) -> Object | None:
+    def get(self, key: Key) -> t.Any:
         """Return one object, or None."""
         return self[key] if key in self._kept else None
 
-    def peek(self, key: Key) -> Object | None:
+    def peek(self, key: Key) -> t.Any:
         """Return one object like ``get``, without marking it as recently used."""
         return self.read(key, self._kept[key]) if key in self._kept else None
 
@@ -83,7 +84,7 @@ class Contents:
         """Return handles by which ``read`` returns each present object, even after changes."""
         return [*self._kept.items()]
 
-    def read(self, key: Key, kept: Kept) -> Object:
+    def read(self, key: Key, kept: Kept) -> t.Any:
         """Return the object of a handle, without marking it as recently used.
 
         A caller that reads all objects does not use them again soon.
@@ -98,11 +99,11 @@ class Contents:
                 self._live[key] = live
         return live
 
-    def unpacked(self, kept: Kept) -> Object:
+    def unpacked(self, kept: Kept) -> t.Any:
         """Return the object of a handle, decoded again. Thread-safe."""
         return self._packer.unpack(kept) if isinstance(kept, bytes) else kept
 
-    def put(self, key: Key, obj: Object) -> None:
+    def put(self, key: Key, obj: Object | Value) -> None:
         """Keep an object that is not here."""
         if isinstance(obj, Trimmed):
             try:
@@ -113,7 +114,7 @@ class Contents:
                 _log.warning("Kept %s unchanged: invalid JSON", "/".join(key))
         self._kept[key] = obj
 
-    def pop(self, key: Key) -> Object:
+    def pop(self, key: Key) -> t.Any:
         """Remove an object, and return it."""
         obj = self.read(key, self._kept[key])
         if (young := self._young.pop(key, None)) is not None:
@@ -126,7 +127,7 @@ class Contents:
         """Return a handle by which ``read`` returns the present object, even after changes."""
         return self._kept[key]
 
-    def packed(self, obj: Object) -> Kept:
+    def packed(self, obj: Object | Value) -> Kept:
         """Return a handle for an object that is not kept here."""
         return self._packer.pack(obj) if isinstance(obj, Trimmed) else obj
 

@@ -9,10 +9,9 @@ import sys
 import typing as t
 from collections.abc import Callable, Collection, Hashable, Iterable
 
-from ..api_resources import Object
 from .keys import Key
 
-Indexer = Callable[[Object], Iterable[Hashable]]
+Indexer = Callable[[t.Any], Iterable[Hashable]]
 # Up to this number, the keys of one place are a tuple, which takes a fifth of a dict.
 _FEW: t.Final = 16
 _Keys = t.Union[Key, "tuple[Key, ...]", "dict[Key, None]"]

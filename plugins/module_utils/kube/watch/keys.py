@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 
+from ...model.value import Value
 from ..api_resources import Object
 
 Key = tuple[str, str]
 
 
-def key_of(obj: Object) -> Key:
+def key_of(obj: Object | Value) -> Key:
     """Return (namespace, name). The namespace of a cluster-scoped object is ""."""
+    if isinstance(obj, Value):
+        return obj.namespace, obj.name
     meta = obj["metadata"]
     return meta.get("namespace") or "", meta["name"]
 
@@ -23,11 +26,11 @@ def kept_key(key: Key) -> Key:
     return sys.intern(key[0]), key[1]
 
 
-def version_of(obj: Object) -> int:
+def version_of(obj: Object | Value) -> int:
     """Return the resourceVersion as a number, -1 if absent or not a number (it then always counts
     as newer).
     """
-    return version_number(obj["metadata"].get("resourceVersion"))
+    return version_number(obj.version if isinstance(obj, Value) else obj["metadata"].get("resourceVersion"))
 
 
 def version_number(text: object) -> int:

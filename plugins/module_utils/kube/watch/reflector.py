@@ -19,17 +19,19 @@ import logging
 import random
 import threading
 import time
+import typing as t
 from collections.abc import Callable, Set
 
+from ...model.value import Value
 from ...net.backoff import Backoff
 from ..api_resources import ApiResource, Object
 from ..client.verbs import Client
 from ..errors import ApiError, Gone, NotServed, TooManyRequests, Unavailable, Unreachable
 from .keys import Key, key_of
-from .store import Store
+from .store import BaseStore
 from .stream import WatchStream
 
-OnChange = Callable[[str, Object, "Object | None"], None]
+OnChange = Callable[[str, t.Any, t.Any], None]
 
 _log = logging.getLogger(__name__)
 _FIRST_DELAY = 0.1
@@ -41,7 +43,7 @@ class Reflector:
     """One thread that lists and watches one resource, as client-go's Reflector does.
 
     ``on_change(type, object, old)`` is called in that thread once per change, after the store was
-    updated. ``type`` is ADDED, MODIFIED or DELETED. ``object`` is the part that the store keeps
+    updated. ``type`` is ADDED, MODIFIED or DELETED. ``object`` is what the store keeps
     (its ``trim``). ``old`` is the object of the last notification, None for the first. Exceptions
     of the listener are logged. ``on_echo`` is called instead if the store had this version already,
     because the answer to a write was stored there. Only the order of such an event is new.
@@ -62,7 +64,7 @@ class Reflector:
         self,
         client: Client,
         resource: ApiResource,
-        store: Store,
+        store: BaseStore,
         on_change: OnChange,
         label_selector: str | None = None,
         field_selector: str | None = None,
@@ -269,22 +271,22 @@ class Reflector:
     def _change(self, kind: str, obj: Object) -> None:
         key = key_of(obj)
         if kind == "DELETED":
-            obj = self.store.trimmed(obj)
+            gone = self.store.trimmed(obj)
             old = self.store.told(key)
-            self.store.remove(obj)
-            self._tell("DELETED", key, obj, old=old)
+            self.store.remove(gone)
+            self._tell("DELETED", key, gone, old=old)
             return
         old = self.store.told(key)
         kind = "ADDED" if old is None else "MODIFIED"
         if (known := self.store.known(obj)) is not None:
             self._tell(kind, key, known, self._on_echo, old)
             return
-        obj = self.store.trimmed(obj)
-        self.store.upsert(obj)
-        self._tell(kind, key, obj, old=old)
+        kept = self.store.trimmed(obj)
+        self.store.upsert(kept)
+        self._tell(kind, key, kept, old=old)
 
-    def _tell(self, kind: str, key: Key, obj: Object, told: OnChange | None = None,
-              old: Object | None = None) -> None:
+    def _tell(self, kind: str, key: Key, obj: Object | Value, told: OnChange | None = None,
+              old: Object | Value | None = None) -> None:
         self.store.tell(key, None if kind == "DELETED" else obj)
         try:
             (told or self._on_change)(kind, obj, old)
@@ -309,5 +311,5 @@ class Reflector:
         self._stopping.wait(self._backoff.delay(self._failures, at_least))
 
 
-def _version(obj: Object) -> str:
-    return str(obj["metadata"].get("resourceVersion"))
+def _version(obj: Object | Value) -> str:
+    return obj.version if isinstance(obj, Value) else str(obj["metadata"].get("resourceVersion"))

@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+import typing as t
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from ..api_resources import Object, Trim
+from ...model.value import Value
+from ..api_resources import Object
 from .contents import Contents, Handles, PackedObjects
 from .index import Index, Indexer
 from .keys import Key, kept_key, key_of, version_number, version_of
@@ -30,7 +32,7 @@ class Changes:
         self._keys, self._lock = keys, lock
         self._found: set[Hashable] = set()
 
-    def note(self, obj: Object) -> None:
+    def note(self, obj: Object | Value) -> None:
         """Record an object that comes or goes. Ignore an object without a readable key, as an index
         does.
         """
@@ -44,18 +46,17 @@ class Changes:
             return found
 
 
-class Store:
+class BaseStore:
     """The objects of one resource, with indexes, as client-go's ThreadSafeStore. Thread-safe.
 
-    Objects are raw JSON and must not change once they are here. ``metadata.managedFields`` is
-    dropped. ``indexers``: for each index a function that returns the keys under which ``by`` finds
-    an object. The same object always has the same keys. If an indexer raises, that object is
-    missing in its index. ``trim``: returns the part of an object that is kept (client-go's transform), at least name,
-    namespace, UID and resourceVersion. If it raises, the whole object is kept. Trimmed objects are
-    packed (``packed.py``). All callers get the same dict as long as it is referenced.
+    Objects must not change once they are here. ``metadata.managedFields`` is dropped.
+    ``indexers``: for each index a function that returns the keys under which the index finds an
+    object. The same object always has the same keys. If an indexer raises, that object is missing
+    in its index. ``trim``: returns what is kept of an object, which is a value, or a part with at
+    least name, namespace, UID and resourceVersion. If it raises, the whole object is kept.
     """
 
-    def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
+    def __init__(self, indexers: Mapping[str, Indexer], trim: Callable[[Object], Object | Value] | None = None) -> None:
         self._indexes = {name: Index(indexer) for name, indexer in indexers.items()}
         self._trim = trim
         self._lock = threading.RLock()
@@ -83,12 +84,12 @@ class Store:
         with self._lock:
             self._undelivered = Undelivered(self._objects)
 
-    def told(self, key: Key) -> Object | None:
+    def told(self, key: Key) -> t.Any:
         """Return an object as of the last notification, None if the listener knows none."""
         with self._lock:
             return self._undelivered.told(key) if self._undelivered else None
 
-    def tell(self, key: Key, obj: Object | None) -> None:
+    def tell(self, key: Key, obj: Object | Value | None) -> None:
         """Record that the listener was notified of an object, or of its deletion (None)."""
         with self._lock:
             if self._undelivered:
@@ -101,7 +102,7 @@ class Store:
         with self._lock:
             return self._undelivered.keys() if self._undelivered else set()
 
-    def upsert(self, obj: Object) -> bool:
+    def upsert(self, obj: Object | Value) -> bool:
         """Put in an object from a watch or from the answer to a write.
 
         Return False and do nothing if the known version is as new or newer. Versions are compared
@@ -136,22 +137,23 @@ class Store:
             wanted = self._went_back(key, version) if key in self._rewound else self._is_newer(key, version)
             return self._put(key, self.trimmed(obj)) if wanted else key
 
-    def trimmed(self, obj: Object) -> Object:
-        """Return the part of an object that is kept. An object is trimmed once. The caller must not
-        use ``obj`` again.
+    def trimmed(self, obj: Object | Value) -> Object | Value:
+        """Return what is kept of an object. An object is trimmed once. The caller must not use
+        ``obj`` again.
         """
-        if isinstance(obj, Trimmed):
+        if isinstance(obj, (Trimmed, Value)):
             return obj
         obj["metadata"].pop("managedFields", None)
         if self._trim is None:
             return obj
         try:
-            return Trimmed(self._trim(obj))
+            kept = self._trim(obj)
+            return kept if isinstance(kept, Value) else Trimmed(kept)
         except Exception as problem:
             _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
             return obj
 
-    def known(self, obj: Object) -> Object | None:
+    def known(self, obj: Object) -> t.Any:
         """Return the stored object if it has the same version as ``obj``, else None."""
         with self._lock:
             known = self._objects.peek(key_of(obj))
@@ -162,7 +164,7 @@ class Store:
         namespace, name = self.take(obj)
         return {"metadata": {"namespace": namespace, "name": name}}
 
-    def remove(self, obj: Object) -> bool:
+    def remove(self, obj: Object | Value) -> bool:
         """Remove an object with the version of ``obj``. Return False if a newer one is here or none
         is.
 
@@ -202,42 +204,23 @@ class Store:
             self._rewound, self._same_is_other = set(), False
             return gone
 
-    def get(self, name: str, namespace: str = "") -> Object | None:
-        """Return one object, or None."""
-        with self._lock:
-            return self._objects.get((namespace, name))
-
-    def peek(self, name: str, namespace: str = "") -> Object | None:
-        """Return one object like ``get``, without marking it as recently used."""
+    def peek(self, name: str, namespace: str = "") -> t.Any:
+        """Return what is kept of one object, or None, without marking it as recently used."""
         with self._lock:
             return self._objects.peek((namespace, name))
 
     def list(self) -> Objects:
-        """Return all objects at once, unordered. Use ``each`` if there may be many."""
+        """Return all objects as JSON at once, unordered. Use ``each`` if there may be many."""
         return [*self.each()]
 
     def each(self) -> Iterator[Object]:
-        """Iterate over the present objects, decoding one at a time, unordered."""
+        """Iterate over the present objects as JSON, decoding one at a time, unordered."""
         with self._lock:
             found = self._objects.handles()
         for key, kept in found:
             with self._lock:
                 obj = self._objects.read(key, kept)
-            yield obj
-
-    def by(self, index: str, key: Hashable) -> Objects:
-        """Return the objects for which the indexer ``index`` returned ``key``. Raise KeyError for
-        an unknown index.
-        """
-        with self._lock:
-            return [self._objects[each] for each in self._keys(index, key)]
-
-    def each_by(self, index: str, key: Hashable) -> Iterator[Object]:
-        """Iterate over the objects of ``by``, decoding one at a time."""
-        for where, kept in self.handles(index, key):
-            with self._lock:
-                obj = self._objects.read(where, kept)
-            yield obj
+            yield obj.as_object() if isinstance(obj, Value) else obj
 
     def handles(self, index: str, key: Hashable) -> Handles:
         """Return the objects of ``by`` as handles: the same bytes as long as the object is the
@@ -251,21 +234,10 @@ class Store:
         with self._lock:
             return self._objects.handles()
 
-    def packed(self, handles: Handles) -> Sequence[Object]:
-        """Return the objects of handles, decoded on each access."""
-        return PackedObjects(self._objects.unpacked, tuple(kept for _key, kept in handles))
-
     def count(self, index: str, key: Hashable) -> int:
         """Return how many objects ``by`` finds."""
         with self._lock:
             return len(self._keys(index, key))
-
-    def first(self, index: str, key: Hashable) -> Object | None:
-        """Return one of the objects that ``by`` finds, or None. For keys of a single object, such
-        as a UID.
-        """
-        with self._lock:
-            return next((self._objects[each] for each in self._keys(index, key)), None)
 
     def has(self, index: str, key: Hashable) -> bool:
         """Return whether ``by`` finds an object. Nothing is decoded."""
@@ -308,7 +280,7 @@ class Store:
         known = self._objects.peek(key)
         return known is None or self._same_is_other or version_of(known) != version
 
-    def _put(self, key: Key, obj: Object) -> Key:
+    def _put(self, key: Key, obj: Object | Value) -> Key:
         key = kept_key(key)
         self._rewound.discard(key)
         if self._undelivered and key not in self._objects:
@@ -357,7 +329,7 @@ class Store:
     def _keys(self, index: str, place: Hashable) -> Collection[Key]:
         return self._indexes[index].at(place)
 
-    def _places(self, obj: Object, *, said: bool = False) -> Iterator[tuple[Index, Hashable]]:
+    def _places(self, obj: Object | Value, *, said: bool = False) -> Iterator[tuple[Index, Hashable]]:
         """Yield (index, key) of an object. ``said``: do not log its problems again."""
         for name, index in self._indexes.items():
             try:
@@ -366,3 +338,40 @@ class Store:
                 if not said:
                     who = "/".join(key_of(obj))
                     _log.warning("index %s leaves out %s: %s", name, who, type(problem).__name__)
+
+
+class Store(BaseStore):
+    """A store of raw JSON. Trimmed objects are packed (``packed.py``). All callers get the same dict as
+    long as it is referenced.
+    """
+
+    def get(self, name: str, namespace: str = "") -> Object | None:
+        """Return one object, or None."""
+        with self._lock:
+            found: Object | None = self._objects.get((namespace, name))
+        return found
+
+    def by(self, index: str, key: Hashable) -> Objects:
+        """Return the objects for which the indexer ``index`` returned ``key``. Raise KeyError for
+        an unknown index.
+        """
+        with self._lock:
+            return [self._objects[each] for each in self._keys(index, key)]
+
+    def each_by(self, index: str, key: Hashable) -> Iterator[Object]:
+        """Iterate over the objects of ``by``, decoding one at a time."""
+        for where, kept in self.handles(index, key):
+            with self._lock:
+                obj = self._objects.read(where, kept)
+            yield obj
+
+    def packed(self, handles: Handles) -> Sequence[Object]:
+        """Return the objects of handles, decoded on each access."""
+        return PackedObjects(self._objects.unpacked, tuple(kept for _key, kept in handles))
+
+    def first(self, index: str, key: Hashable) -> Object | None:
+        """Return one of the objects that ``by`` finds, or None. For keys of a single object, such
+        as a UID.
+        """
+        with self._lock:
+            return next((self._objects[each] for each in self._keys(index, key)), None)

@@ -1,19 +1,21 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A store that also has a value of each object: what decisions need of it, read once when it comes."""
+"""Stores that have a value of each object: what decisions need of it, read once when it comes."""
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Hashable, Mapping
 
+from ...model.value import Value
 from ..api_resources import Object, Trim
 from .index import Indexer
-from .keys import Key
-from .store import Store
+from .keys import Key, key_of
+from .store import BaseStore, Store
 
 V = t.TypeVar("V")
+K = t.TypeVar("K", bound=Value)
 
 
 class TypedStore(Store, t.Generic[V]):
@@ -55,10 +57,10 @@ class TypedStore(Store, t.Generic[V]):
         with self._lock:
             return [value for value in self._values.values() if not isinstance(value, Exception)]
 
-    def _put(self, key: Key, obj: Object) -> Key:
+    def _put(self, key: Key, obj: Object | Value) -> Key:
         key = super()._put(key, obj)
         try:
-            self._values[key] = self._read(obj)
+            self._values[key] = self._read(t.cast(Object, obj))
         except Exception as error:
             self._values[key] = error.with_traceback(None)  # its frames would keep their objects
         return key
@@ -72,3 +74,36 @@ def _checked(value: V | Exception) -> V:
     if isinstance(value, Exception):
         raise value.with_traceback(None)  # else it would grow with each raise
     return value
+
+
+class ValueStore(BaseStore, t.Generic[K]):
+    """A store of values, which keeps nothing else of an object. The indexers get values.
+
+    ``read`` returns the value of an object. An object that it cannot read stays in the store
+    without a value and in no index.
+    """
+
+    def __init__(self, indexers: Mapping[str, Indexer], read: Callable[[Object], K]) -> None:
+        super().__init__(indexers, read)
+
+    def value(self, name: str, namespace: str = "") -> K | None:
+        """Return the value of one object, or None if it is absent or cannot be read."""
+        with self._lock:
+            found = self._objects.get((namespace, name))
+        return t.cast(K, found) if isinstance(found, Value) else None
+
+    def values(self, index: str, place: Hashable) -> list[K]:
+        """Return the values for which the indexer ``index`` returned ``place``. Raise KeyError for an
+        unknown index."""
+        with self._lock:
+            return [self._objects[key] for key in self._keys(index, place)]
+
+    def each_value(self) -> list[K]:
+        """Return the values of all objects that can be read."""
+        with self._lock:
+            return [t.cast(K, found) for found in self._objects if isinstance(found, Value)]
+
+    def unreadable(self) -> list[str]:
+        """Return the names of the objects without a value, sorted."""
+        with self._lock:
+            return sorted(key_of(found)[1] for found in self._objects if not isinstance(found, Value))

@@ -8,6 +8,9 @@ The answer to a write is in the store before its event comes.
 
 from __future__ import annotations
 
+import typing as t
+
+from ...model.value import Value
 from ..api_resources import Object
 from .contents import Contents, Kept
 from .keys import Key, version_of
@@ -34,14 +37,14 @@ class Undelivered:
         if self._told.get(key, b"") is None:
             del self._told[key]
 
-    def told(self, key: Key) -> Object | None:
+    def told(self, key: Key) -> t.Any:
         """Return the object of the last notification, None if the listener knows of none."""
         if key not in self._told:
             return self._contents.peek(key)
         kept = self._told[key]
         return None if kept is None else self._contents.read(key, kept)
 
-    def tell(self, key: Key, obj: Object | None) -> None:
+    def tell(self, key: Key, obj: Object | Value | None) -> None:
         """Record a notification. ``obj`` is None for a deletion."""
         there = self._contents.peek(key)
         if there is obj or (there is not None and obj is not None and 0 <= version_of(obj) == version_of(there)):

@@ -17,7 +17,7 @@ import typing as t
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ...kube.objects import claims, cohdi, slices
+from ...kube.objects import claims, cohdi
 from ...kube.objects.claim_ref import read_claim
 from ...kube.times import parse_time
 from ...kube.watch.store import Changes
@@ -72,7 +72,7 @@ class Ledger:
             self._active = True
             self._changes = self._changes or [
                 state.resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-                state.slices.follow(lambda raw: (slices.node(raw),)),
+                state.slices.follow(lambda found: (found.node,)),
                 state.claims.follow(_nodes_of)]
             found = {name for each in self._changes for name in each.take()}
             if _ANYWHERE in found:

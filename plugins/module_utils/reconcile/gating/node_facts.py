@@ -17,7 +17,7 @@ import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ...kube.objects import nodes, pods, slices
+from ...kube.objects import nodes, pods
 from ...kube.times import parse_time
 from ...kube.watch.keys import Key, key_of
 from ...kube.watch.parts import shared
@@ -128,7 +128,7 @@ def _objects(state: ClusterState, name: str, known: _Known) -> Values:
 def _read_pools(state: ClusterState, name: str, known: _Known, own: tuple[object, ...]) -> None:
     if not _same(known.slices, own):
         known.slices = own
-        known.pools = tuple((slices.driver(item), slices.pool(item)) for item in state.slices.by("node", name))
+        known.pools = tuple((found.driver, found.pool) for found in state.slices.values("node", name))
 
 
 def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -> Values:

@@ -14,10 +14,8 @@ from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import pods as gates
-from ...kube.objects import slices
 from ...kube.times import parse_time
 from ...kube.watch.keys import key_of
-from ...kube.watch.parts import shared
 from ...planning.node.snapshot import ComposableResource
 from ...planning.scheduling.node_facts import Shown, node_facts
 from ...planning.scheduling.queue import unreadable
@@ -210,10 +208,9 @@ def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Show
 
     Entries that differ only in their UUID share one object.
     """
-    shown = (((item["metadata"]["name"], n), device, slices.driver(item)) for item in state.slices.by("node", node)
-             for n, device in enumerate(slices.devices(item)))
-    found = next((each for each in shown if slices.attribute(each[1], "uuid") == resource.serial), None)
-    return None if found is None else (found[0], shared(slices.without_uuid(found[1])), found[2], resource.serial)
+    return next((((found.name, place), device.common, found.driver, device.uuid)
+                 for found in state.slices.values("node", node) for place, device in enumerate(found.devices)
+                 if device.uuid and device.uuid == resource.serial), None)
 
 
 def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:
@@ -236,9 +233,9 @@ def _shown(state: ClusterState, model: DeviceModel, driver: str) -> t.Iterator[J
     """
     few = state.resources.count("model", model.cdi_model_name) <= state.slices.count("driver", driver)
     of_model = iter(state.resources.values("model", model.cdi_model_name)) if few else (
-        each for item in state.slices.each_by("driver", driver)
-        for each in state.resources.values("node", str(slices.node(item))) if each.model == model.cdi_model_name)
+        each for found in state.slices.values("driver", driver)
+        for each in state.resources.values("node", found.node) if each.model == model.cdi_model_name)
     for each in of_model:
-        for item in state.slices.by("node", each.node) if each.serial else ():
-            if slices.driver(item) == driver:
-                yield from (d for d in slices.devices(item) if slices.attribute(d, "uuid") == each.serial)
+        for found in state.slices.values("node", each.node) if each.serial else ():
+            if found.driver == driver:
+                yield from (device.entry for device in found.devices if device.uuid == each.serial)

@@ -6,6 +6,7 @@ their keys. Every reconcile then reads the state again."""
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -37,13 +38,13 @@ class Dispatch:
         self._observers, self._poll_soon = observers, poll_soon
         self.listeners: list[OnChange] = []
 
-    def watched(self, kind: str, resource: ApiResource, obj: Json, old: Json | None, urgent: bool = True) -> None:
+    def watched(self, kind: str, resource: ApiResource, obj: t.Any, old: t.Any, urgent: bool = True) -> None:
         """Handle a change that a watch reports. ``kind`` is ADDED, MODIFIED or DELETED."""
         for listener in self.listeners:
             listener(kind, resource, obj, old)
         self.changed(Change(kind, resource, obj, old), urgent)
 
-    def echoed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+    def echoed(self, kind: str, resource: ApiResource, obj: t.Any, old: t.Any) -> None:
         """Handle the echo of a write of this process, which the store already has."""
         self.watched(kind, resource, obj, old, urgent=False)
 

@@ -10,7 +10,6 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ...kube.objects import slices
 from ...planning.prewarm import IdleMinimum
 from ..pool.controller import pool_keys
 from ..runtime.metrics import CONTROLLERS
@@ -73,8 +72,8 @@ def _pool_devices(state: ClusterState) -> dict[str, float]:
     found = dict.fromkeys(_models(state), 0.0)
     for key in pool_keys(state):
         model = state.settings.model(key.model)
-        shown = state.slices.by("pool", model.pool(key.fabric)) if model else ()
-        found[key.model] += sum(len(slices.devices(item)) for item in shown)
+        shown = state.slices.values("pool", model.pool(key.fabric)) if model else ()
+        found[key.model] += sum(len(each.devices) for each in shown)
     return found
 
 

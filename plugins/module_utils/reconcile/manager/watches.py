@@ -30,7 +30,7 @@ from ..state.cluster_state import ClusterState
 from ..state.node_agents import AGENT
 
 Json = dict[str, t.Any]
-OnChange = Callable[[str, ApiResource, Json, "Json | None"], None]
+OnChange = Callable[[str, ApiResource, t.Any, t.Any], None]
 _ALL = (CLAIMS, SLICES, NODES, COMPOSABLE_RESOURCES)
 # Kinds that each of CoHDI's components reads. Each runs with only its own permissions
 # (deploy/rbac).
@@ -66,7 +66,7 @@ class Watches:
         selectors = {SLICES: f"spec.driver={drivers[0]}" if alone else None,
                      PODS: None if gating else "spec.nodeName="}
 
-        def told(kind: ApiResource, whom: OnChange = on_change) -> Callable[[str, Json, Json | None], None]:
+        def told(kind: ApiResource, whom: OnChange = on_change) -> Callable[[str, t.Any, t.Any], None]:
             return lambda type_, obj, old: whom(type_, kind, obj, old)
 
         self.reflectors = [Reflector(client, kind, stores[kind], told(kind), field_selector=selectors.get(kind),

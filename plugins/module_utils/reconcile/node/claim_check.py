@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from ...kube.api_resources import CLAIMS, NODES
 from ...kube.client.verbs import Client
 from ...kube.errors import NotFound
-from ...kube.objects import device_users, nodes, slices
+from ...kube.objects import device_users, nodes
 from ...kube.objects.device_users import DeviceName
 from ...kube.objects.taints import DeviceTaints
+from ...model.slice import Slice
 from ..state.cluster_state import ClusterState, Json
 
 
@@ -41,12 +42,15 @@ class ClaimCheck:
         found = self._state.resources.value(resource)
         if found is None:
             return "its ComposableResource cannot be read" if self._state.resources.get(resource) else ""
+        if unread := self._state.slices.unreadable():
+            return f"ResourceSlice {unread[0]} cannot be read, and it may show the device"
         device, drivers = DeviceName(found.serial, found.address), self._state.settings.drivers
         keys = self._state.own_keys(found)
         if self._state.untainted(resource, keys) and self._taints.place(resource, keys, device.uuid):
             self._state.note_taints(resource, keys)
         items = self._fresh(time.monotonic())
-        shown = [*self._state.slices.by("node", node), *self._slices_elsewhere(node, device.uuid)]
+        shown = [found.as_object() for found in (*self._state.slices.values("node", node),
+                                                 *self._slices_elsewhere(node, device.uuid))]
         return device_users.keeper(items, node, found.pool_device) or device_users.user(
             items, shown, node, device, drivers)
 
@@ -93,13 +97,13 @@ class ClaimCheck:
                 return f"node {name} has machine {machine}, which node {node} had"
         known = self._state.resources.value(resource)
         found = next(self._slices_elsewhere(node, known.serial if known else ""), None)
-        return f"node {slices.node(found)} shows the device" if found else ""
+        return f"node {found.node} shows the device" if found else ""
 
-    def _slices_elsewhere(self, node: str, uuid: str) -> Iterator[Json]:
+    def _slices_elsewhere(self, node: str, uuid: str) -> Iterator[Slice]:
         """Yield the ResourceSlices of other nodes that show a device after its own node is gone."""
         if uuid and self._state.nodes.get(node) is None:
-            yield from (each for each in self._state.slices.each() if slices.node(each) not in (None, "", node)
-                        and uuid in device_users.identities(each))
+            yield from (each for each in self._state.slices.each_value() if each.node not in ("", node)
+                        and uuid in device_users.identities(each.as_object()))
 
     def _fresh(self, asked: float) -> list[Json]:
         with self._lock:

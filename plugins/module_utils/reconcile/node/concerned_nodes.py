@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Iterator
 
 from ...fabric.api import FabricSnapshot
@@ -17,7 +18,8 @@ from ...kube.api_resources import (
     SLICES,
 )
 from ...kube.coordination.agent_leases import AGENT_LEASE
-from ...kube.objects import claims, nodes, slices
+from ...kube.objects import claims, nodes
+from ...model.slice import Slice
 from ..controller import Change, Json
 from ..state.cluster_state import ClusterState
 
@@ -43,11 +45,11 @@ def of_change(state: ClusterState, change: Change) -> Iterator[str]:
             yield node
 
 
-def _node(change: Change, obj: Json) -> str | None:
+def _node(change: Change, obj: t.Any) -> str | None:
     if change.resource == CLAIMS:
         return claims.node(obj)
     if change.resource == SLICES:
-        return slices.node(obj)
+        return obj.node if isinstance(obj, Slice) else None
     if change.resource == COMPOSABLE_RESOURCES:
         return str(obj["spec"]["target_node"])
     if change.resource == COMPOSABILITY_REQUESTS:

@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...kube.objects import claims, pods, slices
+from ...kube.objects import claims, pods
 from ...kube.times import parse_time
 from ...node.evidence import Evidence
 from ...planning.actions import WaitReason
@@ -284,7 +284,7 @@ def _models(engine: Engine, claim: Json, satisfying: t.Container[str] = ()) -> l
 
 def _pool(engine: Engine, model: DeviceModel, fabric: int) -> dict[str, t.Any]:
     name = model.pool(fabric)
-    shown = {d["name"] for s in engine.state.slices.by("pool", name) for d in slices.devices(s)}
+    shown = {device.name for found in engine.state.slices.values("pool", name) for device in found.devices}
     held = {r["device"] for c in engine.state.claims.by("pool", name) for r in claims.binding_results(c)
             if r["pool"] == name}
     free, promised = _free(engine, model, fabric, len(shown - held)), len(held)

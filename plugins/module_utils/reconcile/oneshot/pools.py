@@ -11,7 +11,6 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...kube.objects import slices
 from ...planning.pool.plan import PoolPlan
 from ..config import BadConfig
 from ..keys import PoolKey
@@ -148,9 +147,10 @@ def _pool(engine: Engine, key: PoolKey) -> PoolStatus | None:
     if model is None:
         return None
     name = model.pool(key.fabric)
-    shown = [s for s in state.slices.by("pool", name) if slices.driver(s) == model.driver_name]
+    shown = [each for each in state.slices.values("pool", name) if each.driver == model.driver_name]
     snapshot = pool_snapshot(state, model, key.fabric, state.snapshot) if state.snapshot else None
-    return PoolStatus(name, key.model, key.fabric, tuple(sorted(d["name"] for s in shown for d in slices.devices(s))),
+    names = tuple(sorted(device.name for each in shown for device in each.devices))
+    return PoolStatus(name, key.model, key.fabric, names,
                       tuple(sorted(snapshot.promised)) if snapshot else (), bool(shown))
 
 

@@ -7,15 +7,17 @@ other."""
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 from collections.abc import Iterable, Iterator
 
 from ...fabric.api import FabricSnapshot
-from ...kube.api_resources import CLAIMS, DEVICE_CLASSES, SLICES
-from ...kube.objects import claims, slices
+from ...kube.api_resources import CLAIMS, DEVICE_CLASSES
+from ...kube.objects import claims
+from ...model.slice import Slice
 from ...planning.pool.device_classes import refusal
 from ...planning.pool.plan import PoolPlan, PoolSnapshot, plan_pool
 from ...planning.settings import DeviceModel
-from ..controller import Change, Controller, Json
+from ..controller import Change, Controller
 from ..keys import PoolKey, Result
 from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
@@ -29,10 +31,9 @@ def pool_keys(state: ClusterState) -> set[PoolKey]:
     keys: set[PoolKey] = set()
     if state.snapshot is not None:
         keys.update(PoolKey(*found) for found in state.snapshot.free if state.settings.model(found[0]))
-    shown = (item for pool in state.slices.keys("pool") for item in state.slices.by("pool", pool))
-    for item in shown:
-        of_pool = None if slices.node(item) else state.settings.of_pool(slices.pool(item))
-        if of_pool and of_pool[0].driver_name == slices.driver(item):
+    for found in (found for pool in state.slices.keys("pool") for found in state.slices.values("pool", pool)):
+        of_pool = state.settings.of_pool(found.pool)
+        if of_pool and of_pool[0].driver_name == found.driver:
             keys.add(PoolKey(of_pool[0].cdi_model_name, of_pool[1]))
     return keys
 
@@ -73,7 +74,7 @@ def withdrawal(state: ClusterState, found: PoolSnapshot, why: str) -> PoolPlan:
 def _withdraw(state: ClusterState, model: DeviceModel, fabric: int, why: str) -> PoolPlan:
     name = model.pool(fabric)
     held = bool(state.claims.by("pool", name))
-    gone = () if held else tuple(s["metadata"]["name"] for s in state.slices.by("pool", name))
+    gone = () if held else tuple(found.name for found in state.slices.values("pool", name))
     return PoolPlan(name, why, delete=gone)
 
 
@@ -147,8 +148,8 @@ class PoolController(Controller):
         return Result()
 
 
-def _pools(change: Change, obj: Json) -> Iterable[str]:
+def _pools(change: Change, obj: t.Any) -> Iterable[str]:
     """Return the names of the pools that a claim or a slice names."""
     if change.resource == CLAIMS:
         return [result["pool"] for result in claims.binding_results(obj)]
-    return [slices.pool(obj)] if change.resource == SLICES and not slices.node(obj) else []
+    return [obj.pool] if isinstance(obj, Slice) and not obj.node else []

@@ -10,7 +10,6 @@ import typing as t
 from collections import Counter
 
 from ...fabric.api import FabricSnapshot
-from ...kube.objects import slices
 from ...model.claim import ResourceClaim
 from ...planning.node.demand import PREPARING, READY
 from ...planning.pool.plan import PoolSnapshot
@@ -36,8 +35,8 @@ def pool_snapshot(
         return None
     name = model.pool(fabric)
     holders = _holders(state, name)
-    published = tuple(adapters.read_slice(s) for s in state.slices.by("pool", name)
-                      if slices.driver(s) == model.driver_name)
+    published = tuple(adapters.pool_slice(found) for found in state.slices.values("pool", name)
+                      if found.driver == model.driver_name)
     promised = frozenset(r.device for c in holders for r in c.pool_results if r.pool == name)
     wanted, reserved = promises(holders, name), placements(state, model, fabric, snapshot)
     if state.settings.is_direct(model.cdi_model_name):

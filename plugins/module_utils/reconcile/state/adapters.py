@@ -11,13 +11,14 @@ import typing as t
 from sys import intern
 
 from ...fabric.api import FabricSnapshot, Machine
-from ...kube.objects import claims, cohdi, nodes, slices
+from ...kube.objects import claims, cohdi, nodes
 from ...kube.objects.autoscaling import read_return_idle
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.times import parse_time
 from ...model.claim import ResourceClaim, Result
 from ...model.request import Request
 from ...model.resource import NodeWork, Resource
+from ...model.slice import Slice
 from ...node import evidence
 from ...node.evidence import Evidence
 from ...planning.node.capacity import lacks
@@ -208,11 +209,10 @@ def _once(value: V) -> V:
     return value
 
 
-def read_slice(raw: Json) -> PoolSlice:
-    """Return a ResourceSlice of a pool."""
-    pool = raw["spec"]["pool"]
-    return PoolSlice(raw["metadata"]["name"], int(pool["generation"]), int(pool["resourceSliceCount"]),
-                     tuple(d["name"] for d in slices.devices(raw)), raw["spec"])
+def pool_slice(found: Slice) -> PoolSlice:
+    """Return a ResourceSlice of a pool as its plan reads it."""
+    return PoolSlice(found.name, found.generation, found.count, tuple(device.name for device in found.devices),
+                     found.as_object()["spec"])
 
 
 def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str | None, int | None, str]:

@@ -28,13 +28,13 @@ from ...kube.api_resources import (
     SLICES,
     ApiResource,
 )
-from ...kube.objects import claims, cohdi, nodes, pods, provisioning_requests, shown_devices, slices
+from ...kube.objects import claims, cohdi, nodes, pods, provisioning_requests, slice_values
 from ...kube.objects.claim_ref import ClaimRef
-from ...kube.objects.shown_devices import Shown
-from ...kube.watch.store import Store
-from ...kube.watch.typed_store import TypedStore
+from ...kube.watch.store import BaseStore, Store
+from ...kube.watch.typed_store import TypedStore, ValueStore
 from ...model.claim import ResourceClaim
 from ...model.resource import Resource
+from ...model.slice import Slice
 from ...planning.settings import Settings
 from . import adapters, indexers
 from .device_holds import DeviceHolds
@@ -95,7 +95,7 @@ class ClusterState:
     def __init__(self, settings: Settings, agents: NodeAgents | None = None) -> None:
         self.settings, self.agents = settings, agents or NodeAgents(AGENT)
         self.claims = TypedStore(indexers.CLAIMS, adapters.read_claim, claims.trimmed)
-        self.slices = TypedStore(indexers.SLICES, shown_devices.read, slices.trimmed)
+        self.slices = ValueStore(indexers.SLICES, slice_values.read)
         self.nodes = Store(indexers.NODES, trim=nodes.trimmed)
         self.requests = TypedStore(indexers.REQUESTS, adapters.read_request, cohdi.trimmed)
         self.resources = TypedStore(indexers.RESOURCES, partial(adapters.read_resource, settings=settings),
@@ -127,7 +127,7 @@ class ClusterState:
         self.moment: float | None = None
 
     @property
-    def stores(self) -> dict[ApiResource, Store]:
+    def stores(self) -> dict[ApiResource, BaseStore]:
         """Return the store of each kind."""
         return {CLAIMS: self.claims, SLICES: self.slices, NODES: self.nodes, PODS: self.pods,
                 COMPOSABILITY_REQUESTS: self.requests, COMPOSABLE_RESOURCES: self.resources,
@@ -282,10 +282,10 @@ class ClusterState:
     def sick_devices(self, node: str) -> list[tuple[DeviceKey, str]]:
         """Return the devices of a node that their driver withholds from new claims, each with its
         taint."""
-        return [each for shown in self.slices.values("node", node) for each in shown.sick]
+        return [each for found in self.slices.values("node", node) for each in found.shown.sick]
 
-    def _sight(self, resource: Resource, shown: list[Shown]) -> DeviceSight:
-        names = resource.names
+    def _sight(self, resource: Resource, node_slices: list[Slice]) -> DeviceSight:
+        names, shown = resource.names, [each.shown for each in node_slices]
         keys = tuple(dict.fromkeys(key for name in names for each in shown for key in each.parts.get(name, ())))
         wholes = [each.whole[name] for name in names for each in shown if name in each.whole]
         own = (claim for key in keys if (claim := self.claims.first_value("device", key)))

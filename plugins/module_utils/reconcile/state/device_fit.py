@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...kube.objects import slices
 from ...model.claim import ResourceClaim
 from ...model.resource import Resource
 from ...planning.node.demand import PREPARING
@@ -53,8 +52,8 @@ def _given_up(vain: Mapping[str, str]) -> str:
 def _misfit(state: ClusterState, claim: ResourceClaim, resource: Resource) -> str:
     """Return why no request of the claim for a pool device accepts the device, or an empty
     string."""
-    entry = next(((device, slices.driver(item)) for item in state.slices.by("node", resource.node)
-                  for device in slices.devices(item) if slices.attribute(device, "uuid") == resource.serial), None)
+    entry = next(((device.entry, found.driver) for found in state.slices.values("node", resource.node)
+                  for device in found.devices if device.uuid and device.uuid == resource.serial), None)
     if entry is None:
         return ""
     classes = {each["metadata"]["name"]: each for each in state.classes.list()}

@@ -8,14 +8,15 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, provisioning_requests, slices
+from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, provisioning_requests
+from ...model.slice import Slice
 from ...planning.node.demand import PREPARING
 from . import adapters
 
 # Requests within this many seconds share an index key.
 ASKED_TOGETHER: t.Final = 2.0
 Json = dict[str, t.Any]
-Indexes = Mapping[str, Callable[[Json], Iterable[Hashable]]]
+Indexes = Mapping[str, Callable[[t.Any], Iterable[Hashable]]]
 
 
 def _of_claim_node(claim: Json) -> Iterable[Hashable]:
@@ -91,18 +92,17 @@ def _deleting(obj: Json) -> Iterable[Hashable]:
     return (True,) if obj["metadata"].get("deletionTimestamp") else ()
 
 
-def _slice_node(obj: Json) -> Iterable[Hashable]:
-    name = slices.node(obj)
-    return (name,) if name else ()
+def _slice_node(found: Slice) -> Iterable[Hashable]:
+    return (found.node,) if found.node else ()
 
 
-def _slice_pool(obj: Json) -> Iterable[Hashable]:
-    return () if slices.node(obj) else (slices.pool(obj),)
+def _slice_pool(found: Slice) -> Iterable[Hashable]:
+    return () if found.node else (found.pool,)
 
 
-def _slice_driver(obj: Json) -> Iterable[Hashable]:
+def _slice_driver(found: Slice) -> Iterable[Hashable]:
     """Index the slices of nodes by their driver."""
-    return (slices.driver(obj),) if slices.node(obj) else ()
+    return (found.driver,) if found.node else ()
 
 
 def _pod_node(pod: Json) -> Iterable[Hashable]:

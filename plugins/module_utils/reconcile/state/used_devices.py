@@ -14,11 +14,12 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import claims, slices
-from ...kube.watch.store import Changes, Store
+from ...kube.objects import claims
+from ...kube.watch.store import BaseStore, Changes
 from ...kube.watch.typed_store import TypedStore
 from ...model.claim import ResourceClaim
 from ...model.resource import Resource
+from ...model.slice import Slice
 
 Json = dict[str, t.Any]
 Usage = Counter[tuple[str, str]]
@@ -33,7 +34,7 @@ class UsedDevices:
     ``users(node)`` returns the claims that use devices of a node, by ComposableResource.
     """
 
-    def __init__(self, resources: TypedStore[Resource], slices_: Store, claims_: Store,
+    def __init__(self, resources: TypedStore[Resource], slices_: BaseStore, claims_: BaseStore,
                  users: Callable[[str], Mapping[str, ResourceClaim]]) -> None:
         self._resources, self._slices, self._claims, self._users = resources, slices_, claims_, users
         self._changes: list[Changes] = []
@@ -52,7 +53,7 @@ class UsedDevices:
     def _changed(self) -> set[Hashable]:
         self._changes = self._changes or [
             self._resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-            self._slices.follow(lambda raw: (slices.node(raw),)), self._claims.follow(_node)]
+            self._slices.follow(_of_slice), self._claims.follow(_node)]
         found = set[Hashable]().union(*(each.take() for each in self._changes))
         if _ANYWHERE in found:
             found |= {*self._resources.keys("node"), *self._by_node}
@@ -67,6 +68,10 @@ class UsedDevices:
         self._total.update(found)
         if found:
             self._by_node[node] = found
+
+
+def _of_slice(found: Slice) -> Iterable[Hashable]:
+    return (found.node or None,)
 
 
 def _node(claim: Json) -> Iterable[Hashable]:

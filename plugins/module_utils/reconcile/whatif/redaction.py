@@ -22,7 +22,7 @@ from ...kube.api_resources import (
     SLICES,
     ApiResource,
 )
-from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, slices
+from ...kube.objects import autoscaling, claims, cohdi, nodes, pods
 from ...kube.watch.parts import header, metadata, picked
 from ..timelines.timeline import ANNOTATION as TIMELINES
 
@@ -115,8 +115,6 @@ def _without_parameters(spec: Json) -> Json:
 
 
 def _slice(item: Json) -> Json:
-    if slices.node(item):
-        return slices.trimmed(item)
     return {**header(item), "metadata": metadata(item), "spec": item["spec"]}
 
 

@@ -43,15 +43,14 @@ class PoolWriter:
         Raise Conflict for a slice that another client changed.
         """
         for name, spec in plan.replace.items():
-            raw = self._slices.get(name)
-            if raw is not None:
-                self._slices.upsert(self._client.replace(SLICES, name, {**raw, "spec": spec}))
+            if known := self._slices.value(name):
+                self._slices.upsert(self._client.replace(SLICES, name, {**known.as_object(), "spec": spec}))
         for spec in plan.create:
             self._slices.upsert(self._client.create(SLICES, _slice(spec)))
         for name in plan.delete:
             with contextlib.suppress(NotFound):
                 self._client.delete(SLICES, name)
-            if known := self._slices.get(name):
+            if known := self._slices.value(name):
                 self._slices.remove(known)
         self.changes += 1
 

@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import device_users, shown_devices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import device_users, slice_values
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import DeviceName
 
 DRIVER = "gpu.nvidia.com"
@@ -111,7 +111,7 @@ INTEL = entry("0000-3b-00-0-0x56c0", model="Flex 170")
 def test_gpu_without_a_uuid_is_known_by_its_address(shown: dict[str, t.Any]) -> None:
     item, name = node_slice(shown), DeviceName("", ADDRESS)
     assert device_users.whole([item], name) == (DRIVER, "node-0", shown["name"])
-    assert shown_devices.read(item).whole == {ADDRESS: (DRIVER, "node-0", shown["name"])}
+    assert slice_values.shown(item).whole == {ADDRESS: (DRIVER, "node-0", shown["name"])}
     assert device_users.whole([item], DeviceName("", "0000:3c:00.0")) is None
     assert user(shown["name"], shown, device=name) == USES
 

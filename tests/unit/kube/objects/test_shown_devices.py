@@ -10,9 +10,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import device_users, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import device_users, slice_values, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import DeviceKey, DeviceName
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects.shown_devices import Shown, read
+from ansible_collections.composable.infra.plugins.module_utils.model.slice import Shown
 
 Json = dict[str, t.Any]
 BUS = "resource.kubernetes.io/pciBusID"
@@ -54,7 +54,7 @@ def test_one_pass_finds_what_a_look_for_each_name_finds(seed: int) -> None:
     rng = random.Random(seed)
     for _unused in range(300):
         item = drawn(rng)
-        assert read(item) == looked_up(item), item
+        assert slice_values.shown(item) == looked_up(item), item
 
 
 def test_work_grows_with_the_devices_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_work_grows_with_the_devices_and_not_with_their_square(monkeypatch: pyte
 
     def work(devices: int) -> int:
         looks.clear()
-        shown = read({"spec": {"driver": "d", "nodeName": "n", "pool": {"name": "n"}, "devices": [
+        shown = slice_values.shown({"spec": {"driver": "d", "nodeName": "n", "pool": {"name": "n"}, "devices": [
             {"name": f"gpu-{i}", "attributes": {"uuid": {"string": f"GPU-{i}"}, BUS: {"string": f"0000:{i:02x}:00.0"}}}
             for i in range(devices)]}})
         assert len(shown.whole) == devices
@@ -85,4 +85,5 @@ def test_devices_that_their_driver_keeps_from_new_claims() -> None:
     devices = [{"name": f"gpu-{n}", "taints": taints[:n]} for n in range(4)]
     item = {"spec": {"driver": "gpu.example.com", "nodeName": "node-0", "pool": {"name": "node-0"},
                      "devices": devices}}
-    assert read(item).sick == ((("gpu.example.com", "node-0", "gpu-3"), "gpu.example.com/xid=48:NoExecute"),)
+    key = ("gpu.example.com", "node-0", "gpu-3")
+    assert slice_values.shown(item).sick == ((key, "gpu.example.com/xid=48:NoExecute"),)

@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
     device_users,
     nodes,
     pods,
-    shown_devices,
+    slice_values,
     slices,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.eligibility import (
@@ -177,14 +177,13 @@ def test_an_unallocated_claim() -> None:
 
 @pytest.mark.parametrize("raw", [objects.node_slice(0), objects.pool_slice()])
 def test_a_slice(raw: Json) -> None:
-    read = [lambda item: item["spec"], *indexers.SLICES.values(), *readers(device_users, "node_slice"),
-            *readers(shown_devices, "node_slice")]
-    same(raw, slices.trimmed, [*readers(slices, "item"), *read])
+    read = [lambda item: item["spec"], *readers(device_users, "node_slice"), *readers(slice_values, "node_slice")]
+    same(raw, lambda item: slice_values.read(item).as_object(), [*readers(slices, "item"), *read])
 
 
 def test_a_pool_is_written_again_whole() -> None:
     raw = objects.pool_slice()
-    assert slices.trimmed(raw) is raw
+    assert slice_values.read(raw).as_object() is raw
 
 
 @pytest.mark.parametrize("raw", [objects.resource(0, 0), {**objects.resource(0, 7), "status": {}}])

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.contents import Contents, PackedObjects
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.packed import Packer
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.parts import Trimmed
@@ -22,7 +22,6 @@ from ansible_collections.composable.infra.tests.bench.large import objects
 Json = dict[str, t.Any]
 KINDS: dict[str, tuple[t.Callable[[Json], Json], t.Callable[[int], Json], int]] = {
     "node": (nodes.trimmed, objects.node, 200),
-    "slice": (slices.trimmed, objects.node_slice, 600),
     "resource": (cohdi.trimmed, lambda i: objects.resource(*divmod(i, objects.GPUS)), 450),
     "claim": (claims.trimmed, lambda i: objects.claim(*divmod(i, objects.USED)), 250),
     "pod": (pods.trimmed, lambda i: objects.pod(*divmod(i, 10)), 200),

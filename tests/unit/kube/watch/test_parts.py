@@ -66,7 +66,7 @@ def test_an_object_is_trimmed_once() -> None:
         return {"metadata": metadata(obj)}
 
     store = Store({}, trim=trim)
-    kept = store.trimmed({"metadata": {"name": "a", "resourceVersion": "1", "selfLink": "x"}, "spec": {}})
+    kept: t.Any = store.trimmed({"metadata": {"name": "a", "resourceVersion": "1", "selfLink": "x"}, "spec": {}})
     store.replace_all([kept], "1")
     assert store.get("a") is kept
     assert kept == {"metadata": {"name": "a", "resourceVersion": "1"}}

@@ -360,6 +360,16 @@ def test_device_of_an_object_that_cannot_be_read_stays(leaving: Bench) -> None:
     assert user(check) == ""
 
 
+def test_while_a_slice_cannot_be_read_devices_stay(leaving: Bench) -> None:
+    check = ClaimCheck(leaving.api.client, leaving.state, leaving.writer.resources.taints)
+    raw = objects.local_slice("GPU-strange", node="node-7")
+    leaving.put({**raw, "spec": {"driver": "other", "nodeName": "node-7"}})
+    name = raw["metadata"]["name"]
+    assert user(check) == f"ResourceSlice {name} cannot be read, and it may show the device"
+    leaving.put(raw)
+    assert user(check) == ""
+
+
 def test_looks_that_come_together_share_one_read(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks before a read begins may have its answer; who asks after it began may not."""
     moment = [1.0]

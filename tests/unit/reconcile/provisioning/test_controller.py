@@ -189,7 +189,7 @@ def test_deleted_request_gives_everything_back(served: Bench) -> None:
 def test_sick_device_revokes_it(served: Bench) -> None:
     support.ask(served)
     support.attach(served)
-    (raw,) = served.state.slices.by("node", "node-0")
+    (raw,) = (found.as_object() for found in served.state.slices.values("node", "node-0"))
     for device in raw["spec"]["devices"]:
         device["taints"] = [{"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}]
     served.put(raw)

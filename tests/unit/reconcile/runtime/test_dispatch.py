@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, slice_values
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, Step, Trouble
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
@@ -55,7 +55,8 @@ def keys(kind: ApiResource, new: Json, old: Json | None = None) -> set[Key]:
 
 def change(kind: ApiResource, new: Json, old: Json | None = None) -> Change:
     """A change of an object, new if nothing was known of it."""
-    return Change("MODIFIED" if old else "ADDED", kind, new, old)
+    kept, was = (slice_values.read(obj) if obj and kind == SLICES else obj for obj in (new, old))
+    return Change("MODIFIED" if old else "ADDED", kind, kept, was)
 
 
 @pytest.mark.parametrize(("kind", "obj", "expected"), [

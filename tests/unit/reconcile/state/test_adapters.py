@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, slice_values
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
@@ -199,7 +199,7 @@ def test_attached_models() -> None:
 
 
 def test_slice() -> None:
-    found = adapters.read_slice(objects.pool_slice("a100-0", "a100-1", name="s", generation=4))
+    found = adapters.pool_slice(slice_values.read(objects.pool_slice("a100-0", "a100-1", name="s", generation=4)))
     assert (found.name, found.generation, found.count, found.devices) == ("s", 4, 1, ("a100-0", "a100-1"))
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import BaseStore
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.used_devices import Usage
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
@@ -32,7 +32,7 @@ def counted(state: ClusterState) -> Usage:
 def change(bench: Bench, rng: random.Random) -> None:
     """Something comes, goes, or is written by somebody else."""
     stores = (bench.state.claims, bench.state.resources, bench.state.slices)
-    store: Store = rng.choice(stores)
+    store: BaseStore = rng.choice(stores)
     there = store.list()
     if rng.random() < 0.4 or not there:
         fill(bench, rng)

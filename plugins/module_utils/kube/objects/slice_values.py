@@ -1,40 +1,41 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices that one ResourceSlice of a node shows, read once for all.
-
-The results equal those of ``device_users.whole`` and ``device_users.keys`` for each name, but need
-one pass over the entries. A pass for each name would cost the square of the number of devices.
-"""
+"""Read a ResourceSlice into its value."""
 
 from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from sys import intern
 
+from ...model.slice import NOTHING, Shown, Slice, SliceDevice
+from ..watch.parts import shared
 from . import slices
 from .device_users import PARTITION_PREFIX, DeviceKey, by_address, entry_address, entry_parent
 
 Json = dict[str, t.Any]
+_READ: t.Final = frozenset({"driver", "nodeName", "pool", "devices"})
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """``whole``: whole devices by UUID and by PCI address. ``parts``: all entries of each device,
-    the whole first.
+def read(raw: Json) -> Slice:
+    """Return the value of a ResourceSlice. Raise KeyError, TypeError or ValueError for an object
+    without what the API requires."""
+    meta, spec, pool, node = raw["metadata"], raw["spec"], raw["spec"]["pool"], slices.node(raw) or ""
+    return Slice(
+        name=meta["name"], uid=str(meta.get("uid") or ""), version=str(meta.get("resourceVersion") or ""),
+        created=str(meta.get("creationTimestamp") or ""), node=intern(node), driver=intern(slices.driver(raw)),
+        pool=intern(slices.pool(raw)), generation=int(pool.get("generation") or 0),
+        count=int(pool.get("resourceSliceCount") or 0), devices=tuple(map(_device, slices.devices(raw))),
+        shown=shown(raw) if node else NOTHING,
+        more=shared({name: value for name, value in spec.items() if name not in _READ}) if node else {},
+        whole=None if node else raw)
 
-    ``sick``: devices that their driver keeps from new claims, each with its taint.
-    """
 
-    whole: Mapping[str, DeviceKey]
-    parts: Mapping[str, tuple[DeviceKey, ...]]
-    sick: tuple[tuple[DeviceKey, str], ...] = ()
-
-
-NOTHING: t.Final = Shown({}, {})
+def _device(entry: Json) -> SliceDevice:
+    uuid = slices.attribute(entry, "uuid") or ""
+    return SliceDevice(intern(entry["name"]), intern(uuid), shared(slices.without_uuid(entry) if uuid else entry))
 
 
 class _Entry(t.NamedTuple):
@@ -51,24 +52,24 @@ class _Entry(t.NamedTuple):
     own: str
 
 
-def read(node_slice: Json) -> Shown:
-    """Read all devices of a slice of a node at once, for callers that look up each device.
+def shown(node_slice: Json) -> Shown:
+    """Return the devices of a slice of a node by their names.
 
-    A slice of a pool shows no device.
+    The results equal those of ``device_users.whole`` and ``device_users.keys`` for each name, but
+    need one pass over the entries. A pass for each name would cost the square of the number of
+    devices.
     """
-    if not slices.node(node_slice):
-        return NOTHING
-    entries = [_read(node_slice, device) for device in slices.devices(node_slice)]
+    entries = [_entry(node_slice, device) for device in slices.devices(node_slice)]
     wholes = _Wholes(entries)
     parts = _Parts(entries, wholes)
     names = {name for entry in entries for name in (entry.uuid, entry.of, entry.address) if name}
     once: dict[tuple[DeviceKey, ...], tuple[DeviceKey, ...]] = {}  # a device has the same parts by each of its names
     return Shown({name: found.key for name in names if (found := wholes.named(name))},
                  {name: once.setdefault(found, found) for name in names for found in (parts.named(name),)},
-                 tuple((_read(node_slice, device).key, taint) for device, taint in slices.sick(node_slice)))
+                 tuple((_entry(node_slice, device).key, taint) for device, taint in slices.sick(node_slice)))
 
 
-def _read(node_slice: Json, device: Json) -> _Entry:
+def _entry(node_slice: Json, device: Json) -> _Entry:
     key = (intern(slices.driver(node_slice)), intern(slices.pool(node_slice)), intern(device["name"]))
     uuid = slices.attribute(device, "uuid") or ""
     parent = entry_parent(device) or ("" if uuid.startswith(PARTITION_PREFIX) else uuid)

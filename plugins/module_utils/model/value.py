@@ -1,0 +1,25 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base of values that a store keeps instead of the watched object."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class Value:
+    """``namespace`` is empty for an object of the whole cluster.
+
+    ``version`` is the resourceVersion. Two values of different versions may be equal: then nothing
+    has changed for anyone who reads them.
+    """
+
+    __slots__ = ()
+    namespace: str
+    name: str
+    version: str
+
+    def as_object(self) -> dict[str, t.Any]:
+        """Return the object as JSON, without what nobody reads of it."""
+        raise NotImplementedError

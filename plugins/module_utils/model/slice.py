@@ -30,7 +30,7 @@ class SliceDevice:
 
     @property
     def entry(self) -> Json:
-        """Return its entry in the ResourceSlice, made anew."""
+        """Return its entry in the ResourceSlice, which must not be changed."""
         if not self.uuid:
             return self.common
         return {**self.common, "attributes": {**self.common["attributes"], "uuid": {"string": self.uuid}}}
@@ -79,7 +79,7 @@ class Slice(Value):
     namespace: str = ""
 
     def as_object(self) -> Json:
-        """Return the object, without what nobody reads of it."""
+        """Return the object as JSON. Fields that no reader uses are missing."""
         if self.whole is not None:
             return self.whole
         meta = {"name": self.name, "uid": self.uid, "resourceVersion": self.version,

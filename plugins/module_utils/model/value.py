@@ -21,5 +21,5 @@ class Value:
     version: str
 
     def as_object(self) -> dict[str, t.Any]:
-        """Return the object as JSON, without what nobody reads of it."""
+        """Return the object as JSON. Fields that no reader uses may be missing."""
         raise NotImplementedError

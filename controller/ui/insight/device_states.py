@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Changes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.indexers import slice_node
 
 FREE: t.Final = "free"
 SLICE_SECONDS: t.Final = 0.02
@@ -67,7 +68,7 @@ class DeviceStates:
         self._changes = self._changes or [
             state.nodes.follow(lambda raw: (raw["metadata"]["name"],)),
             state.resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-            state.slices.follow(lambda found: (found.node,)), state.claims.follow(lambda raw: (claims.node(raw),))]
+            state.slices.follow(slice_node), state.claims.follow(lambda raw: (claims.node(raw),))]
         return {str(name) for each in self._changes for name in each.take() if name}
 
     def _new_machines(self) -> set[str]:

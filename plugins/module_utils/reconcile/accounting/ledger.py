@@ -25,6 +25,7 @@ from ...model.claim import ResourceClaim
 from ...planning.accounting.sums import HOUR, Counted, Place, Rows, Sum, together
 from ..state.adapters import read_resource
 from ..state.cluster_state import ClusterState
+from ..state.indexers import slice_node
 from .moments import ALLOCATED, ATTACHED, DETACHED, RELEASED, Moments
 from .replay import Replay
 from .uses import ANNOTATION, Attachment, Use, of_resource
@@ -72,7 +73,7 @@ class Ledger:
             self._active = True
             self._changes = self._changes or [
                 state.resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-                state.slices.follow(lambda found: (found.node,)),
+                state.slices.follow(slice_node),
                 state.claims.follow(_nodes_of)]
             found = {name for each in self._changes for name in each.take()}
             if _ANYWHERE in found:

@@ -92,7 +92,8 @@ def _deleting(obj: Json) -> Iterable[Hashable]:
     return (True,) if obj["metadata"].get("deletionTimestamp") else ()
 
 
-def _slice_node(found: Slice) -> Iterable[Hashable]:
+def slice_node(found: Slice) -> Iterable[Hashable]:
+    """Return the node of a slice, or nothing for a slice of a pool."""
     return (found.node,) if found.node else ()
 
 
@@ -152,7 +153,7 @@ CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys
                             "uid": _claim_uids, "allocated from": _allocated_from,
                             "unallocated": _unallocated, "pool device": _allocated_pool_devices,
                             "preparing": _preparing}
-SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "driver": _slice_driver}
+SLICES: t.Final[Indexes] = {"node": slice_node, "pool": _slice_pool, "driver": _slice_driver}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
 RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid,

@@ -19,7 +19,7 @@ from ...kube.watch.store import BaseStore, Changes
 from ...kube.watch.typed_store import TypedStore
 from ...model.claim import ResourceClaim
 from ...model.resource import Resource
-from ...model.slice import Slice
+from .indexers import slice_node
 
 Json = dict[str, t.Any]
 Usage = Counter[tuple[str, str]]
@@ -53,7 +53,7 @@ class UsedDevices:
     def _changed(self) -> set[Hashable]:
         self._changes = self._changes or [
             self._resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-            self._slices.follow(_of_slice), self._claims.follow(_node)]
+            self._slices.follow(slice_node), self._claims.follow(_node)]
         found = set[Hashable]().union(*(each.take() for each in self._changes))
         if _ANYWHERE in found:
             found |= {*self._resources.keys("node"), *self._by_node}
@@ -68,10 +68,6 @@ class UsedDevices:
         self._total.update(found)
         if found:
             self._by_node[node] = found
-
-
-def _of_slice(found: Slice) -> Iterable[Hashable]:
-    return (found.node or None,)
 
 
 def _node(claim: Json) -> Iterable[Hashable]:

@@ -83,6 +83,20 @@ def test_times_are_those_of_the_events_not_those_of_the_reading(world: World) ->
     assert process.sums() == {"default": Sum(used=10.0), "": Sum(idle=0.5, attaches=1), "other": Sum(used=0.4)}
 
 
+def test_pool_that_changes_has_no_node_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool changes with each attached device."""
+    process, read = world.process(), list[str]()
+    attached(world, "a")
+    process.keeper.update()
+    monkeypatch.setattr(process.ledger, "read", read.append)
+    world.put(SLICES, objects.pool_slice("a100-0"))
+    process.ledger.update()
+    assert read == []
+    world.put(SLICES, objects.local_slice("GPU-a"))
+    process.ledger.update()
+    assert read == ["node-0"]
+
+
 def test_device_counts_from_its_attach_until_it_leaves(world: World) -> None:
     process = world.process()
     world.device("r-a", "", meant="team")

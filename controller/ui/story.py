@@ -111,10 +111,8 @@ class Stories:
         """Return the switch through which the node reaches the device, as the device's driver
         publishes it.
         """
-        uuid, node = adapters.serial(raw), raw["spec"]["target_node"]
-        device = next((each for shown in self._state.slices.values("node", node) for each in shown.devices
-                       if uuid and each.uuid == uuid), None)
-        found = Place.of(device.entry).switch if device else None
+        shown = self._state.shown(raw["spec"]["target_node"], adapters.serial(raw))
+        found = Place.of(shown[0].devices[shown[1]].entry).switch if shown else None
         return {"switch": found} if found else {}
 
     def _linked(self, raw: Json) -> Json:

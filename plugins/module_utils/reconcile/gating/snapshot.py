@@ -208,9 +208,11 @@ def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Show
 
     Entries that differ only in their UUID share one object.
     """
-    return next((((found.name, place), device.common, found.driver, device.uuid)
-                 for found in state.slices.values("node", node) for place, device in enumerate(found.devices)
-                 if device.uuid and device.uuid == resource.serial), None)
+    shown = state.shown(node, resource.serial)
+    if shown is None:
+        return None
+    found, place = shown
+    return (found.name, place), found.devices[place].common, found.driver, resource.serial
 
 
 def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:

@@ -316,6 +316,13 @@ class ClusterState:
         """
         return [*self.sight(resource).keys]
 
+    def shown(self, node: str, uuid: str) -> tuple[Slice, int] | None:
+        """Return the ResourceSlice of the node that shows the device with a UUID, and its position
+        there. Return None if no slice shows it or the UUID is empty."""
+        places = ((found, place) for found in (self.slices.values("node", node) if uuid else ())
+                  for place, device in enumerate(found.devices) if device.uuid == uuid)
+        return next(places, None)
+
     def note_taints(self, resource: str, keys: Iterable[DeviceKey]) -> None:
         """Record that these slice entries, a device and its parts, were tainted for the
         scheduler."""

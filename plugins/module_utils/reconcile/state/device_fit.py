@@ -52,12 +52,13 @@ def _given_up(vain: Mapping[str, str]) -> str:
 def _misfit(state: ClusterState, claim: ResourceClaim, resource: Resource) -> str:
     """Return why no request of the claim for a pool device accepts the device, or an empty
     string."""
-    entry = next(((device.entry, found.driver) for found in state.slices.values("node", resource.node)
-                  for device in found.devices if device.uuid and device.uuid == resource.serial), None)
-    if entry is None:
+    shown = state.shown(resource.node, resource.serial)
+    if shown is None:
         return ""
+    found, place = shown
+    entry = found.devices[place].entry
     classes = {each["metadata"]["name"]: each for each in state.classes.list()}
     spec = (state.claims.get(claim.name, claim.namespace) or {}).get("spec") or {}
     requests = {result.request for result in claim.pool_results}
-    reasons = [misfit(spec, request, *entry, classes) for request in sorted(requests)]
+    reasons = [misfit(spec, request, entry, found.driver, classes) for request in sorted(requests)]
     return reasons[0] if reasons and all(reasons) else ""

@@ -31,12 +31,15 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 
 Json = dict[str, t.Any]
 Found = t.TypeVar("Found")
 # The scheduler looks every 5 s, and a busy machine makes everything slower: a limit is for hangs, not for speed.
 PATIENCE = front_doors.PATIENCE
 LOG_END = 6000
+# Devices that a pool shows at least, if the fabric has as many (planning/pool/plan.py).
+LEAST_SHOWN: t.Final = (Settings(()).max_pool_devices + 1) // 2
 
 
 def holds_new_pods(stage: Stage) -> bool:
@@ -152,9 +155,11 @@ def returned(stage: Stage) -> bool:
 def all_free(stage: Stage) -> bool:
     """Whether every device has returned, and the published pools show it.
 
-    A pod that finds too few in the pool waits, and may take a device that is attached for another.
+    A pod that finds too few in the pool waits, and may take a device that is attached for another. A large pool shows
+    only some of its devices.
     """
-    return returned(stage) and sum(pools(stage).values()) == len(states(stage))
+    shown, devices = sum(pools(stage).values()), len(states(stage))
+    return returned(stage) and min(devices, LEAST_SHOWN) <= shown <= devices
 
 
 def at_rest(stage: Stage) -> bool:

@@ -99,7 +99,7 @@ def create_pod(world: World, name: str, namespace: str, entries: list[tuple[str,
         {"name": entry, "resourceClaimName": f"{name}-{entry}"} for entry, _model, _count in entries]}
     if zone:
         spec["nodeSelector"] = {"zone": zone}
-    gates = [*([pods.GATE] if NAMESPACES[namespace] and _gated(world) else []), *gates]
+    gates = [*([pods.GATE] if NAMESPACES[namespace] and gated(world) else []), *gates]
     if gates:
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
     meta = {"name": name, **({"annotations": {**annotations}} if annotations else {})}
@@ -125,7 +125,7 @@ def claim_spec(model: str, count: int) -> Json:
     return {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
 
 
-def _gated(world: World) -> bool:
+def gated(world: World) -> bool:
     """Return whether the admission policy gates a pod now (deploy/gates/policy.yaml)."""
     lease = world.server.find("gateleases", NAME, NAMESPACE)
     spec = lease["spec"] if lease else {}

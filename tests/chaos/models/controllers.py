@@ -46,7 +46,8 @@ class Replica:
 class Controllers:
     """``count`` replicas, of which one leads.
 
-    ``wired``: they reach the CDI Manager by the shipped driver and HTTP.
+    ``wired``: they reach the CDI Manager by the shipped driver and HTTP. ``events``: they write
+    Events.
     """
 
     simulation: Simulation
@@ -55,6 +56,7 @@ class Controllers:
     config: EngineConfig
     count: int = 2
     wired: bool = False
+    events: bool = False
     clock_offsets: dict[int, float] = field(default_factory=dict)
     replicas: dict[int, Replica] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
@@ -107,7 +109,7 @@ class Controllers:
         client = self.network.client(process)
         driver = (WiredDriver(self.manager, process, self.config.fabric) if self.wired
                   else t.cast(FabricManager, self.manager.driver(process)))
-        engine = ControllerManager(client, driver, self.config, events=False)
+        engine = ControllerManager(client, driver, self.config, events=self.events)
         stop = t.cast(threading.Event, stand_ins.Event())
         leadership = LeaderElection(client, NAMESPACE, sorted(ROLES), stop.set)
         self.replicas[slot].engine = engine

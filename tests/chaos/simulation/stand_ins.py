@@ -151,6 +151,15 @@ class Condition:
         self._lock.acquire()
         return woken
 
+    def wait_for(self, predicate: Callable[[], object], timeout: float | None = None) -> bool:
+        until = None if timeout is None else simulation().now + timeout
+        while not predicate():
+            left = None if until is None else until - simulation().now
+            if left is not None and left <= 0:
+                return False
+            self.wait(left)
+        return True
+
     def notify(self, n: int = 1) -> None:
         for _unused in range(min(n, len(self._waiters))):
             simulation().wake(self._waiters.popleft())

@@ -90,12 +90,15 @@ class FabricExecutors:
         """Run ``work(*args)`` in the pool of a fabric. None is the pool of machines without a
         fabric.
 
-        Raise RuntimeError after the threads were stopped.
+        Raise Stopped after the threads were stopped.
         """
         with self._lock:
             if fabric not in self._executors:
                 self._executors[fabric] = self._threads.executor(self._size, f"{self._name}-{fabric}")
-            return self._executors[fabric].submit(work, *args)
+            try:
+                return self._executors[fabric].submit(work, *args)
+            except RuntimeError as ended:
+                raise Stopped(str(ended)) from None
 
     def cancel(self) -> None:
         """Start nothing more in these pools. Running work goes on."""

@@ -110,7 +110,8 @@ class Engine:
         steps = WatchedSteps(self.state, self.claim_steps)
         self.dispatch = Dispatch(self.state, self.queue, self.controllers, (steps.observe, self.rescheduler.observe),
                                  self._poll_soon)
-        self.workers = Workers(self.queue, self.controllers, self.reporter, self.metrics, clock)
+        self.workers = Workers(self.queue, self.controllers, self.reporter, self.metrics, clock,
+                               lambda: self.fence.open)
         self.watches = Watches(client, self.state, self.dispatch.watched, self.dispatch.echoed, roles=self.roles,
                                leases=config.lease_namespace, provisioning=config.provisioning_requests)
         self.inventory_polls = InventoryPolls(fabric, self.state, self.reporter, config.scan_interval,

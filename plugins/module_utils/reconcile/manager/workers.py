@@ -26,11 +26,16 @@ RETRY_SECONDS, RETRY_UNEXPECTED_SECONDS = 1.0, 5.0
 
 
 class Workers:
-    """The worker loop of an engine. ``clock`` returns seconds since the epoch."""
+    """The worker loop of an engine.
+
+    ``clock`` returns seconds since the epoch. ``may_write`` returns whether this process may change
+    anything now. A process that has lost its Lease may not, and ends within seconds.
+    """
 
     def __init__(self, queue: WorkQueue[Key], controllers: Sequence[Controller], reporter: EventReporter,
-                 metrics: Metrics, clock: Callable[[], float]) -> None:
+                 metrics: Metrics, clock: Callable[[], float], may_write: Callable[[], bool]) -> None:
         self._queue, self._reporter, self._metrics, self._clock = queue, reporter, metrics, clock
+        self._may_write = may_write
         self.reconcilers: dict[type, Callable[[t.Any], Result]] = {
             kind: reconcile for each in controllers for kind, reconcile in each.reconcilers.items()}
         self.progress = Progress()
@@ -49,7 +54,7 @@ class Workers:
         """Work on a key and schedule its next turn. Never raise.
 
         A bad key harms no other key. Its problem is reported once, and the key is tried again
-        later.
+        later. While this process may not write, each try fails, and no problem is reported.
         """
         began = time.monotonic()
         try:
@@ -58,7 +63,8 @@ class Workers:
         except Stopped:  # the engine is stopping, and the next engine does this work
             return
         except (ApiError, FabricError) as error:
-            self._reporter.once(str(key), str(error))
+            if self._may_write():
+                self._reporter.once(str(key), str(error))
             result = Result(self._clock() + RETRY_SECONDS)
         except Exception as error:
             self._reporter.once(str(key), f"{type(error).__name__}: {error}")

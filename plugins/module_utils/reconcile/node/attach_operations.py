@@ -12,7 +12,6 @@ again that this process leads and that the device is still wanted.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -124,8 +123,8 @@ class AttachOperations:
         if device.shared:
             self._give_back(action, machine, device)
             return
-        self._record(action.resource, device)
-        self.reporter.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
+        if self._record(action.resource, device):
+            self.reporter.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
 
     def _give_back(self, action: Adopt, machine: str, device: Device) -> None:
         """Return a device that another machine also has, before the node notices it. It may be in
@@ -336,30 +335,32 @@ class AttachOperations:
         self._record(name, device)
         self.reporter.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")
 
-    def _record(self, name: str, device: Device) -> None:
+    def _record(self, name: str, device: Device) -> bool:
         """Write the device's UID. While the API server is unreachable, try again, so that no device
         is lost.
 
         If this process no longer leads, leave the write to the successor. Keep a UID that another
-        process wrote in the meantime.
+        process wrote in the meantime. Return whether the device is recorded.
         """
-        for failures in itertools.count(1):
+        failures = 0
+        while True:
             try:
                 known = self.writer.resources.record_device(name, device.uid, device.serial or "")
                 if known != device.uid:
                     self.reporter.about_device(name, "NotRecorded", f"the CDI Manager answered with device "
                                                f"{device.uid}, but {known} was recorded in the meantime", "Warning")
-                return
+                return known == device.uid
             except NotFound:  # etcd was restored, or the object was removed by force
                 self.reporter.about_device(name, "NotRecorded", f"device {device.uid} was attached to machine "
                                            f"{device.machine}, but its ComposableResource is gone. Detach it with the "
                                            "module fabric_device when no pod uses it", "Warning")
-                return
+                return False
             except NotLeading:
-                return
+                return False
             except ApiError:
+                failures += 1
                 if self.stopping.wait(BACKOFF.delay(failures)):
-                    return
+                    return False
 
     def _failed(self, name: str, text: str, said: str) -> str:
         if text != said:

@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import (
+    Adopt,
     AskRelease,
     CreateResource,
     Detach,
@@ -62,6 +63,15 @@ def test_answer_that_comes_after_leadership_was_lost_overwrites_nothing(bench: B
     bench.idle()
     assert bench.status("gpu-new") == adopted["status"]
     assert len(bench.api.writes()) == writes
+
+
+def test_device_that_cannot_be_recorded_is_not_told_as_adopted(bench: Bench, leads: Leads) -> None:
+    bench.put(objects.resource("gpu-a", asked=5))
+    bench.fabric.attached["d9"] = device("d9")
+    leads.now = False
+    bench.operations.adopt(Adopt("node-0", "unanswered", "gpu-a", "d9"))
+    bench.idle()
+    assert (bench.told("Adopted"), bench.api.writes()) == ([], [])
 
 
 def test_record_of_another_stays_also_where_both_think_that_they_lead(bench: Bench, leads: Leads) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     PODS,
     SLICES,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
@@ -440,6 +441,30 @@ def test_a_key_that_the_end_cut_short_is_no_trouble(quiet: Live, monkeypatch: py
     engine.workers.reconcile(GatesKey())
     assert bench.told("Trouble") == []
     assert engine.queue.idle(), "nor is it tried again"
+
+
+def test_key_at_which_the_lease_is_lost_is_no_trouble(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends within seconds. Until then each key fails, and would fill the log."""
+    engine, bench = quiet
+    leads = [True]
+
+    def lost(key: GatesKey) -> Result:
+        leads.clear()
+        engine.fence.check_write()
+        return Result()
+
+    monkeypatch.setitem(engine.workers.reconcilers, GatesKey, lost)
+    engine.fence.require(lambda: bool(leads))
+    engine.workers.reconcile(GatesKey())
+    assert bench.told("Trouble") == []
+    leads.append(True)
+    monkeypatch.setitem(engine.workers.reconcilers, GatesKey, lambda key: _refused())
+    engine.workers.reconcile(GatesKey())
+    assert bench.told("Trouble") == ["the API server is busy"]
+
+
+def _refused() -> Result:
+    raise ApiError(429, "TooManyRequests", "the API server is busy")
 
 
 class TestReadingAhead:

@@ -97,18 +97,18 @@ def run(found: Scenario) -> Outcome:
 def _live(world: World, judge: Judge) -> None:
     world.start()
     for step in world.scenario.steps:
-        _until(world, judge, partial(_is_past, world, step.at), world.scenario.steps[-1].at + 10.0)
+        let_pass(world, judge, partial(_is_past, world, step.at), world.scenario.steps[-1].at + 10.0)
         _DO[step.kind](world, step.with_)
-    _until(world, judge, lambda: False, world.simulation.now + 5.0)
+    let_pass(world, judge, lambda: False, world.simulation.now + 5.0)
     world.heal()
     until = world.simulation.now + SETTLED_WITHIN
-    _until(world, judge, lambda: not (judge.waiting() or judge.held()), until)
+    let_pass(world, judge, lambda: not (judge.waiting() or judge.held()), until)
     for name in judge.waiting():
         judge.say(LOST, f"pod {name} does not run")
     _end_jobs(world, judge)
     for pod in list(world.server.of("pods")):
         workload.delete(world, pod["metadata"]["name"], pod["metadata"]["namespace"])
-    _until(world, judge, lambda: not judge.left_over(), world.simulation.now + SETTLED_WITHIN)
+    let_pass(world, judge, lambda: not judge.left_over(), world.simulation.now + SETTLED_WITHIN)
     for what in judge.left_over():
         judge.say(LEAK, what)
     judge.end()
@@ -123,7 +123,7 @@ def _end_jobs(world: World, judge: Judge) -> None:
         if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in of_jobs:
             workload.delete(world, pod["metadata"]["name"], pod["metadata"]["namespace"])
     until = world.simulation.now + JOBS_WITHIN
-    _until(world, judge, lambda: all(job.over for job in world.kueue.jobs), until)
+    let_pass(world, judge, lambda: all(job.over for job in world.kueue.jobs), until)
     for job in world.kueue.jobs:
         if not job.over and judge.usable(job.model) >= job.count * job.devices:
             judge.say(LOST, f"job {job.name} is {job.state}: {job.message}")
@@ -136,7 +136,7 @@ def _is_past(world: World, at: float) -> bool:
     return world.simulation.now >= at
 
 
-def _until(world: World, judge: Judge, condition: Callable[[], bool], deadline: float) -> None:
+def let_pass(world: World, judge: Judge, condition: Callable[[], bool], deadline: float) -> None:
     """Let time pass until the condition is true, or the deadline is over."""
     while not condition() and world.simulation.now < deadline:
         world.simulation.sleep(0.25)

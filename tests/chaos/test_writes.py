@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.chaos import workload
 from ansible_collections.composable.infra.tests.chaos.invariants import Judge
+from ansible_collections.composable.infra.tests.chaos.runs import let_pass
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
 from ansible_collections.composable.infra.tests.chaos.simulation.patching import running
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation
@@ -74,20 +75,20 @@ def written(count: int, nodes: int, every: float) -> Written:
         world = World(simulation, Scenario(SEED, nodes, devices={A100: 2 * count}, replicas=1))
         judge, meter = Judge(world), Meter(world)
         world.start()
-        wait(world, lambda: workload.gated(world) and bool(world.server.of("resourceslices")))
+        wait(world, judge, lambda: workload.gated(world) and bool(world.server.of("resourceslices")))
         simulation.sleep(SETTLED)
         meter.take(count)
         for number in range(count):
             workload.create_pod(world, f"pod-{number}", "team-a", [("first", A100, 1)], {})
             simulation.sleep(every)
-        wait(world, lambda: all(pods.phase(pod) == "Running" for pod in world.server.of("pods")))
+        wait(world, judge, lambda: all(pods.phase(pod) == "Running" for pod in world.server.of("pods")))
         until_it_runs = meter.take(count)
         simulation.sleep(SETTLED)
         later = meter.take(count)
         for number in range(count):
             workload.delete(world, f"pod-{number}", "team-a")
             simulation.sleep(every)
-        wait(world, lambda: not judge.left_over())
+        wait(world, judge, lambda: not judge.left_over())
         simulation.sleep(SETTLED)
         found = Written(until_it_runs, later, meter.take(count))
         simulation.close(world.processes())
@@ -96,12 +97,10 @@ def written(count: int, nodes: int, every: float) -> Written:
     return found
 
 
-def wait(world: World, condition: Callable[[], bool]) -> None:
-    """Let time pass until the condition is true."""
-    until = world.simulation.now + LIMIT
-    while not condition():
-        assert world.simulation.now < until
-        world.simulation.sleep(0.25)
+def wait(world: World, judge: Judge, condition: Callable[[], bool]) -> None:
+    """Let time pass until the condition is true. Fail after ``LIMIT`` seconds."""
+    let_pass(world, judge, condition, world.simulation.now + LIMIT)
+    assert condition()
 
 
 @pytest.mark.parametrize(("count", "nodes", "every", "to_run", "in_all", "to_return"), [

@@ -31,6 +31,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.planning.pool.plan import least_shown
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 
 Json = dict[str, t.Any]
@@ -38,8 +39,7 @@ Found = t.TypeVar("Found")
 # The scheduler looks every 5 s, and a busy machine makes everything slower: a limit is for hangs, not for speed.
 PATIENCE = front_doors.PATIENCE
 LOG_END = 6000
-# Devices that a pool shows at least, if the fabric has as many (planning/pool/plan.py).
-LEAST_SHOWN: t.Final = (Settings(()).max_pool_devices + 1) // 2
+LEAST_SHOWN: t.Final = least_shown(Settings(()).max_pool_devices)
 
 
 def holds_new_pods(stage: Stage) -> bool:

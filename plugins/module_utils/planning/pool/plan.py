@@ -145,7 +145,13 @@ def _shows_enough(shown: set[str], snapshot: PoolSnapshot, most: int) -> bool:
     least half of ``most`` or all free devices.
     """
     taken, room = snapshot.promised | snapshot.kept, unassigned(snapshot)
-    return taken <= shown and min(room, (most + 1) // 2) <= len(shown - taken) <= min(room, most)
+    return taken <= shown and min(room, least_shown(most)) <= len(shown - taken) <= min(room, most)
+
+
+def least_shown(most: int) -> int:
+    """Return how many free devices a pool shows at least if the fabric has as many. ``most``: how many
+    it shows at most."""
+    return (most + 1) // 2
 
 
 def _counts(snapshot: PoolSnapshot) -> str:

@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as NotYet
 
 from ...fabric.api import FabricManager, Machine
 from ...fabric.errors import FabricError, Unavailable
-from ...runtime.threads import Threads
+from ...runtime.threads import Stopped, Threads
 from .planner import Reading, read_machine
 
 # Number of parallel reads of one fabric. Another fabric has its own threads.
@@ -51,7 +51,7 @@ class MachineReader:
                 try:
                     future = self._executors.submit(fabric, read_machine, self._fabric, machine)
                     self._readings[machine] = future
-                except RuntimeError:
+                except Stopped:
                     return Unavailable("this process is stopping")
         if begun and time.monotonic() >= self._slow_until:
             self._await(future)

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base of values that a store keeps instead of the watched object."""
+"""The base of values that a store keeps instead of the watched object, and one that could not be read."""
 
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass, field
 
 
 class Value:
@@ -23,3 +24,18 @@ class Value:
     def as_object(self) -> dict[str, t.Any]:
         """Return the object as JSON. Fields that no reader uses may be missing."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable(Value):
+    """An object of which no value could be read. ``error`` says why, ``whole`` is the object."""
+
+    namespace: str
+    name: str
+    version: str = field(compare=False)
+    error: Exception = field(compare=False)
+    whole: dict[str, t.Any]
+
+    def as_object(self) -> dict[str, t.Any]:
+        """Return the object as it came."""
+        return self.whole

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import logging
 import typing as t
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...model.value import Value
+from ...model.value import Unreadable, Value
 from ..api_resources import Object, Trim
 from .index import Indexer
 from .keys import Key, key_of
 from .store import BaseStore, Store
 
+_log = logging.getLogger(__name__)
 V = t.TypeVar("V")
 K = t.TypeVar("K", bound=Value)
 
@@ -80,30 +82,70 @@ class ValueStore(BaseStore, t.Generic[K]):
     """A store of values, which keeps nothing else of an object. The indexers get values.
 
     ``read`` returns the value of an object. An object that it cannot read stays in the store
-    without a value and in no index.
+    without a value. ``unread`` has for some indexes a function that returns the places of such an
+    object. The other indexes do not find it.
     """
 
-    def __init__(self, indexers: Mapping[str, Indexer], read: Callable[[Object], K]) -> None:
-        super().__init__(indexers, read)
+    def __init__(self, indexers: Mapping[str, Indexer], read: Callable[[Object], K],
+                 unread: Mapping[str, Callable[[Object], Iterable[Hashable]]] | None = None) -> None:
+        raw = unread or {}
+        super().__init__({name: _of_both(indexer, raw.get(name)) for name, indexer in indexers.items()})
+        self._read = read
+
+    def trimmed(self, obj: Object | Value) -> Value:
+        """Return the value of an object."""
+        if isinstance(obj, Value):
+            return obj
+        obj["metadata"].pop("managedFields", None)
+        try:
+            return self._read(obj)
+        except Exception as error:
+            (namespace, name), problem = key_of(obj), error.with_traceback(None)  # its frames would keep their objects
+            _log.warning("%s/%s cannot be read: %s", namespace, name, type(error).__name__)
+            return Unreadable(namespace, name, str(obj["metadata"].get("resourceVersion") or ""), problem, obj)
 
     def value(self, name: str, namespace: str = "") -> K | None:
         """Return the value of one object, or None if it is absent or cannot be read."""
-        with self._lock:
-            found = self._objects.get((namespace, name))
-        return t.cast(K, found) if isinstance(found, Value) else None
+        found = self.peek(name, namespace)
+        return None if isinstance(found, Unreadable) else found
 
     def values(self, index: str, place: Hashable) -> list[K]:
-        """Return the values for which the indexer ``index`` returned ``place``. Raise KeyError for an
-        unknown index."""
-        with self._lock:
-            return [self._objects[key] for key in self._keys(index, place)]
+        """Return the values for which the indexer ``index`` returned ``place``, without objects that
+        cannot be read. Raise KeyError for an unknown index."""
+        return [found for found in self._at(index, place) if not isinstance(found, Unreadable)]
+
+    def first_value(self, index: str, place: Hashable) -> K | None:
+        """Return one of the values that ``values`` finds, or None."""
+        return next(iter(self.values(index, place)), None)
+
+    def checked(self, index: str, place: Hashable) -> list[K]:
+        """Return the values that ``values`` finds. Raise the error of an object that cannot be read."""
+        found = self._at(index, place)
+        for each in found:
+            if isinstance(each, Unreadable):
+                raise each.error.with_traceback(None)  # else it would grow with each raise
+        return t.cast("list[K]", found)
 
     def each_value(self) -> list[K]:
         """Return the values of all objects that can be read."""
         with self._lock:
-            return [t.cast(K, found) for found in self._objects if isinstance(found, Value)]
+            return [found for found in self._objects if not isinstance(found, Unreadable)]
 
     def unreadable(self) -> list[str]:
         """Return the names of the objects without a value, sorted."""
         with self._lock:
-            return sorted(key_of(found)[1] for found in self._objects if not isinstance(found, Value))
+            return sorted(found.name for found in self._objects if isinstance(found, Unreadable))
+
+    def _at(self, index: str, place: Hashable) -> list[K | Unreadable]:
+        with self._lock:
+            return [self._objects[key] for key in self._keys(index, place)]
+
+
+def _of_both(indexer: Indexer, unread: Indexer | None) -> Indexer:
+    """Return an indexer of values and of objects without one."""
+    def places(found: t.Any) -> Iterable[Hashable]:
+        if isinstance(found, Unreadable):
+            return unread(found.whole) if unread else ()
+        return indexer(found)
+
+    return places

@@ -19,8 +19,9 @@ from ansible_collections.composable.infra.controller.autoscaler.template import 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import EVENTS, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.chosen_nodes import why_not_there
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
@@ -100,7 +101,7 @@ class Cluster:
                      if raw["metadata"]["uid"] not in asked and (only is None or raw["metadata"]["uid"] in only))
 
     def _pod(self, raw: Json) -> GatedPod:
-        return GatedPod(raw, self.state.claims_by_entry(raw), parse_time(raw["metadata"].get("creationTimestamp")))
+        return GatedPod(raw, self.state.planned_claims(raw), parse_time(raw["metadata"].get("creationTimestamp")))
 
     def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...], vertical: str = "") -> ScaleUpPlan:
         """Plan now whether to attach devices or to add a node for these pods.
@@ -109,15 +110,14 @@ class Cluster:
         count then.
         """
         with self._lock:
-            for raw in self.state.requests.each():
-                if error := (raw.get("status") or {}).get("error"):
-                    spec = raw["spec"]["resource"]
-                    self.state.blocks.block(spec.get("target_node") or "", spec["model"], BLOCK_SECONDS, error)
+            for request in self.state.requests.each_value():
+                if request.error:
+                    self.state.blocks.block(request.node, request.model, BLOCK_SECONDS, request.error)
             snapshot = scheduling_snapshot(self.state, waiting, self._known)
             if selector := self._selector(vertical):
-                snapshot = replace(snapshot, nodes={name: facts if _meets(facts.raw, selector) else self._barred(facts)
+                snapshot = replace(snapshot, nodes={name: facts if _meets(facts.node, selector) else self._barred(facts)
                                                     for name, facts in snapshot.nodes.items()})
-                options = tuple(option for option in options if _meets(option.raw, selector))
+                options = tuple(option for option in options if _meets(option.node, selector))
             return plan_scale_up(snapshot, self.state.settings, options, self.config.scale_up, self._cache)
 
     def read_ahead(self) -> None:
@@ -137,9 +137,8 @@ class Cluster:
         """
         before, found = self._others.get(facts.name, (None, facts))
         if before is not facts:
-            spec = facts.raw.get("spec") or {}
-            taints = [*(spec.get("taints") or ()), {"key": OTHER_GROUP, "effect": "NoSchedule"}]
-            found = replace(facts, raw={**facts.raw, "spec": {**spec, "taints": taints}})
+            taints = (*facts.node.taints, {"key": OTHER_GROUP, "effect": "NoSchedule"})
+            found = replace(facts, node=replace(facts.node, taints=taints))
             self._others[facts.name] = facts, found
         return found
 
@@ -157,10 +156,9 @@ class Cluster:
         found: dict[str, tuple[str, str]] = {}
         selector = self._selector(vertical)
         for node, model, entry, _pod in live_entries(self.state, self.state.now()):
-            if selector and not _meets(self.state.nodes.get(node) or {"metadata": {}}, selector):
+            if selector and not _meets(self.state.nodes.value(node) or Node(node), selector):
                 continue
-            errors = [(raw.get("status") or {}).get("error") or "" for raw in self.state.requests.by("node", node)
-                      if raw["spec"]["resource"]["model"] == model]
+            errors = [request.error for request in self.state.requests.values("node", node) if request.model == model]
             found[entry.pod] = (node, found.get(entry.pod, ("", ""))[1] or next(filter(None, errors), ""))
         return found
 
@@ -222,8 +220,8 @@ class Cluster:
 
         ``coming``, ``room``: nodes that are ordered, and that can be added.
         """
-        raw = template_node(group.id, group.shape, self.groups.all_members(group), group.selector)
-        return NodeOption(group.id, raw, room, group.fabric, self.state.settings.max_devices_per_node, group.devices,
+        node = template_node(group.id, group.shape, self.groups.all_members(group), group.selector)
+        return NodeOption(group.id, node, room, group.fabric, self.state.settings.max_devices_per_node, group.devices,
                           group.cost, coming)
 
     def devices(self, node: str) -> Iterator[tuple[str, bool]]:
@@ -237,10 +235,10 @@ class Cluster:
         Otherwise Cluster Autoscaler could cordon such a node before its pod arrives.
         """
         found = {node for node, _problem in self.asked().values()}
-        for raw in self.state.resources.list():
-            coming = cohdi.read_intent(raw)[1] and not (raw.get("status") or {}).get("cdi_device_id")
-            if (coming or cohdi.read_hold(raw)[0]) and not raw["metadata"].get("deletionTimestamp"):
-                found.add(str(raw["spec"]["target_node"]))
+        for each in self.state.resources.each_value():
+            coming = each.asked and not each.device_uid
+            if (coming or each.hold[0]) and not each.deleting:
+                found.add(each.node)
         return found
 
     def pods_of(self, node: str) -> Sequence[str]:
@@ -254,8 +252,8 @@ class Cluster:
                       if pods.bound(raw) == node and not _belongs_to_node(raw))
 
 
-def _meets(raw: Mapping[str, t.Any], selector: Mapping[str, str]) -> bool:
-    return selector.items() <= (raw["metadata"].get("labels") or {}).items()
+def _meets(node: Node, selector: Mapping[str, str]) -> bool:
+    return selector.items() <= node.labels.items()
 
 
 def _belongs_to_node(pod: Json) -> bool:

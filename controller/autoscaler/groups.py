@@ -16,7 +16,8 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.model.slice import Slice
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
@@ -60,8 +61,7 @@ class NodeGroups:
 
     def look(self) -> None:
         """Read which nodes exist now, and which of them must be left out."""
-        here = {raw["metadata"]["name"]: group for raw in self._state.nodes.each()
-                if (group := self.of_labels(raw["metadata"].get("labels") or {}))}
+        here = {node.name: group for node in self._state.nodes.each_value() if (group := self.of_labels(node.labels))}
         left_out = self._left_out({name: group.id for name, group in here.items()})
         shown = {each: frozenset(name for name, group in here.items() if group.id == each and name not in left_out)
                  for each in self.groups}
@@ -83,9 +83,9 @@ class NodeGroups:
         """
         self.forget(name)
 
-    def registered(self, group: NodeGroup) -> list[Json]:
+    def registered(self, group: NodeGroup) -> list[Node]:
         """Return the current nodes of a group, without nodes that are switched off."""
-        return [raw for raw in self.all_members(group) if raw["metadata"]["name"] not in self.away]
+        return [node for node in self.all_members(group) if node.name not in self.away]
 
     def of_labels(self, labels: Mapping[str, str]) -> NodeGroup | None:
         """Return the first group with a selector that the labels meet, None for none."""
@@ -96,26 +96,25 @@ class NodeGroups:
         group = self._seen.group_of.get(name)
         return None if group is None or name in self._seen.left_out else self.groups[group]
 
-    def node(self, name: str) -> Json | None:
+    def node(self, name: str) -> Node | None:
         """Return a node as it is now, None if it does not exist."""
-        return self._state.nodes.get(name)
+        return self._state.nodes.value(name)
 
     def group_now(self, name: str) -> NodeGroup | None:
         """Return the group of an existing node, also if the node is left out."""
-        raw = self.node(name)
-        return self.of_labels(raw["metadata"].get("labels") or {}) if raw else None
+        node = self.node(name)
+        return self.of_labels(node.labels) if node else None
 
-    def all_members(self, group: NodeGroup) -> list[Json]:
+    def all_members(self, group: NodeGroup) -> list[Node]:
         """Return the current nodes of a group, also those that are left out."""
-        return [raw for raw in self._state.nodes.each()
-                if self.of_labels(raw["metadata"].get("labels") or {}) is group]
+        return [node for node in self._state.nodes.each_value() if self.of_labels(node.labels) is group]
 
-    def members(self, group: NodeGroup) -> list[Json]:
+    def members(self, group: NodeGroup) -> list[Node]:
         """Return the nodes of a group that Cluster Autoscaler sees, also those that are being
         removed.
         """
-        found = (self._state.nodes.get(name) for name in sorted(self._seen.shown.get(group.id, ())))
-        return [raw for raw in found if raw]
+        found = (self._state.nodes.value(name) for name in sorted(self._seen.shown.get(group.id, ())))
+        return [node for node in found if node]
 
     def size(self, group: NodeGroup) -> int:
         """Return how many of these nodes stay."""
@@ -141,15 +140,15 @@ class NodeGroups:
         """Yield (node, pool) of pods, bound or nominated, with claims from pools that belong to no
         node.
         """
-        for claim in self._state.claims.each():
-            pool = next((str(result["pool"]) for result in claims.results(claim) if self._is_foreign(result)), "")
-            for user in (claim.get("status") or {}).get("reservedFor") or () if pool else ():
-                pod = self._state.pods.first("uid", user.get("uid"))
+        for claim in self._state.claims.each_value():
+            pool = next((result.pool for result in claim.results if self._is_foreign(result.pool)), "")
+            for _name, uid in claim.pods if pool else ():
+                pod = self._state.pods.first("uid", uid)
                 if pod and (node := pods.node(pod)):
                     yield node, pool
 
-    def _is_foreign(self, result: Json) -> bool:
-        return bool(self._state.settings.of_pool(result["pool"]) or self._state.slices.values("pool", result["pool"]))
+    def _is_foreign(self, pool: str) -> bool:
+        return bool(self._state.settings.of_pool(pool) or self._state.slices.values("pool", pool))
 
     def _lacking(self, name: str) -> str:
         """Return a driver without a complete pool on the node, empty for none.
@@ -158,7 +157,8 @@ class NodeGroups:
 
         If models have several drivers, only the driver that the node's label names counts.
         """
-        labels = ((self._state.nodes.get(name) or {}).get("metadata") or {}).get("labels") or {}
+        node = self._state.nodes.value(name)
+        labels = node.labels if node else {}
         wanted = sorted({m.driver_on(labels.get(DRIVER_LABEL) or "") for m in self._state.settings.models})
         there = {found.driver for found in self._state.slices.values("node", name) if self._is_whole(found)}
         return next((driver for driver in wanted if driver not in there), "")

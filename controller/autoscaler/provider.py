@@ -35,6 +35,7 @@ from ansible_collections.composable.infra.controller.autoscaler.template import 
     most_devices,
     template_node,
 )
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import NodeOption
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import (
     AutoscalerConfig,
@@ -74,7 +75,7 @@ class Provider:
         self._looked = -math.inf
         measurements.ask(self._observed)
 
-    def _registered(self, group: NodeGroup) -> t.Callable[[], Sequence[Mapping[str, t.Any]]]:
+    def _registered(self, group: NodeGroup) -> t.Callable[[], Sequence[Node]]:
         return lambda: self._groups.registered(group)
 
     def refresh(self) -> None:
@@ -203,8 +204,7 @@ class Provider:
                 raise Refused(Kind.NOT_FOUND, f"group {group} has no instance {', '.join(strange)}")
             return
         found = self._node_group(group)
-        known = {raw["metadata"]["name"]: str((raw.get("spec") or {}).get("providerID") or "")
-                 for raw in self._groups.all_members(found)}
+        known = {node.name: node.provider_id for node in self._groups.all_members(found)}
         others = [f"node {name} has the providerID {known[name]!r}, not {provider_id!r}" for name, provider_id in nodes
                   if provider_id and known.get(name, provider_id) != provider_id]
         if others:
@@ -215,18 +215,18 @@ class Provider:
         """Return (providerID, leaves) of each node of a group. A vertical group has none."""
         if group in self._vertical:
             return []
-        return [(str((raw.get("spec") or {}).get("providerID") or ""), raw["metadata"]["name"] in self._groups.leaving)
-                for raw in self._groups.members(self._node_group(group))]
+        return [(node.provider_id, node.name in self._groups.leaving)
+                for node in self._groups.members(self._node_group(group))]
 
     def failed(self, group: str) -> list[tuple[str, str, int, str]]:
         """Return (id, code, class, reason) of each instance that could not be created."""
         return self.scale_ups.failed(group) if group in self._vertical else []
 
-    def template(self, group: str) -> Json:
+    def template(self, group: str) -> Node:
         """Return the Node that a new node of the group would be."""
         if vertical := self._vertical.get(group):
-            there = [raw for raw in self._cluster.state.nodes.each()
-                     if vertical.selector.items() <= (raw["metadata"].get("labels") or {}).items()]
+            there = [node for node in self._cluster.state.nodes.each_value()
+                     if vertical.selector.items() <= node.labels.items()]
             devices = (existing_devices(self._cluster.state, vertical.shape.devices) if vertical.shape.devices
                        else most_devices(self._cluster.state, there))
             return template_node(f"{group}-template", replace(vertical.shape, devices=devices), there,

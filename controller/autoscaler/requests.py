@@ -21,13 +21,15 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.auto
     RETURN_IDLE,
     SCALE_UP,
     ScaleUpEntry,
-    read_scale_up,
     return_idle_text,
+    scale_up_entries,
     scale_up_text,
 )
+from ansible_collections.composable.infra.plugins.module_utils.model.request import Request
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import request_name
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import Placement
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.request_values import read_request
 
 Json = dict[str, t.Any]
 Change = Callable[[tuple[ScaleUpEntry, ...]], Iterable[ScaleUpEntry]]
@@ -67,19 +69,17 @@ class RequestWriter:
     def withdraw(self, pods: Iterable[str]) -> None:
         """Withdraw the requests for these pods (uids)."""
         gone = set(pods)
-        for raw in self._state.requests.by("scale up", True):
-            if gone & {entry.pod for entry in read_scale_up(raw)}:
-                spec = raw["spec"]["resource"]
-                self._change(spec["target_node"], spec["model"],
+        for request in self._state.requests.values("scale up", True):
+            if gone & {entry.pod for entry in scale_up_entries(request.annotation(SCALE_UP))}:
+                self._change(request.node, request.model,
                              lambda old: (entry for entry in old if entry.pod not in gone))
 
     def return_idle(self, node: str, moment: float) -> None:
         """Allow the return of a node's devices that have been idle since before ``moment`` (epoch
         seconds).
         """
-        for raw in self._state.requests.by("node", node) if node else ():
-            body = {"metadata": {"annotations": {RETURN_IDLE: return_idle_text(moment)}}}
-            self._patch(raw["metadata"]["name"], body)
+        for name in self._state.requests.names_at("node", node) if node else ():
+            self._patch(name, {"metadata": {"annotations": {RETURN_IDLE: return_idle_text(moment)}}})
 
     def keep_node(self, node: str) -> None:
         """Make Cluster Autoscaler leave a node alone."""
@@ -136,13 +136,13 @@ class RequestWriter:
     def _change(self, node: str, model: str, change: Change) -> None:
         """Change the entries of the request of (node, model), on the object as it was read."""
         for _unused in range(ATTEMPTS):
-            raw = self._request(node, model) or self._create(node, model)
-            before, meta = cohdi.annotation(raw, SCALE_UP), raw["metadata"]
-            text = scale_up_text(change(read_scale_up(raw)), before)
+            request = self._request(node, model) or self._create(node, model)
+            before = request.annotation(SCALE_UP)
+            text = scale_up_text(change(scale_up_entries(before)), before)
             if text == before or (text is None and not before):
                 return
-            body = {"metadata": {"resourceVersion": meta["resourceVersion"], "annotations": {SCALE_UP: text}}}
-            if self._patch(meta["name"], body):
+            body = {"metadata": {"resourceVersion": request.version, "annotations": {SCALE_UP: text}}}
+            if self._patch(request.name, body):
                 return
         raise Conflict(409, "Conflict", f"cannot change the request of {node} for {model}: other clients changed it "
                        f"{ATTEMPTS} times meanwhile")
@@ -157,13 +157,13 @@ class RequestWriter:
             return False
         return True
 
-    def _request(self, node: str, model: str) -> Json | None:
+    def _request(self, node: str, model: str) -> Request | None:
         """Return the request for which the scaler sets the size, None for none."""
-        found = [raw for raw in self._state.requests.by("node", node)
-                 if raw["spec"]["resource"]["model"] == model and not raw["metadata"].get("deletionTimestamp")]
-        return min(found, key=lambda raw: str(raw["metadata"]["name"]), default=None)
+        found = [each for each in self._state.requests.values("node", node)
+                 if each.model == model and not each.deleting]
+        return min(found, key=lambda each: each.name, default=None)
 
-    def _create(self, node: str, model: str) -> Json:
+    def _create(self, node: str, model: str) -> Request:
         row = self._state.settings.model(model)
         name = request_name(node, model)
         try:
@@ -171,8 +171,9 @@ class RequestWriter:
                 name, node, model, 0, row.type if row else "gpu"))
         except AlreadyExists:
             raw = self._client.get(COMPOSABILITY_REQUESTS, name)
-        self._state.requests.upsert(raw)
-        return raw
+        request = read_request(raw)
+        self._state.requests.upsert(request)
+        return request
 
 
 def _is_its_cordon(node: Json) -> bool:

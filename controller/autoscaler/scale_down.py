@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.controller.autoscaler.protocols import
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 from ansible_collections.composable.infra.controller.autoscaler.requests import EXPECTING, KEPT, REMOVED, REMOVING
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import nodes
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_down import (
     ScaleDownDecision,
     ScaleDownPolicy,
@@ -149,8 +149,8 @@ class ScaleDowns:
                     del self._kept[name]
             self._hold_expecting()
             for group in self._groups.groups.values():
-                for raw in self._groups.all_members(group):
-                    self._heed_hint(raw)
+                for node in self._groups.all_members(group):
+                    self._heed_hint(node)
 
     def _hold_expecting(self) -> None:
         """Mark the nodes to which devices come, and unmark those that have them.
@@ -173,16 +173,16 @@ class ScaleDowns:
 
         A machine that was switched off may be switched on again. Its node then counts as any other.
         """
-        raw = self._groups.node(name)
-        if raw is None:
+        node = self._groups.node(name)
+        if node is None:
             log.info("NodeRemoved node %s: it is no longer in the cluster", name)
             self._groups.forget(name)
             self._told_to_go.discard(name)
         elif name in self._groups.away:
-            if nodes.ready(raw) and self._marks.return_node(name):
+            if node.ready and self._marks.return_node(name):
                 log.info("NodeReturned node %s: it is ready again", name)
                 self._groups.bring_back(name)
-        elif name in self._told_to_go and not nodes.ready(raw):
+        elif name in self._told_to_go and not node.ready:
             self._marks.note_removed(name)
             log.info("NodeRemoved node %s: it is switched off", name)
             self._groups.away.add(name)
@@ -227,14 +227,13 @@ class ScaleDowns:
         with self._lock:
             self._told_to_go.add(name)
 
-    def _heed_hint(self, raw: Json) -> None:
+    def _heed_hint(self, node: Node) -> None:
         """Return the node's idle devices when Cluster Autoscaler sets its soft taint.
 
         The soft taint comes before the drain. From then on no pod needs the idle devices.
         """
-        name = raw["metadata"]["name"]
-        since = next((str(taint.get("value")) for taint in (raw.get("spec") or {}).get("taints") or ()
-                      if taint.get("key") == CANDIDATE), "")
+        name = node.name
+        since = next((str(taint.get("value")) for taint in node.taints if taint.get("key") == CANDIDATE), "")
         if since and self._hinted.get(name) != since:
             self._marks.return_idle(name, self._clock())
             log.info("IdleDevicesReturn node %s: Cluster Autoscaler does not need the node", name)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.composable.infra.controller.autoscaler.wire import node_pb2
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
     extended_resources,
 )
@@ -24,8 +25,8 @@ Json = dict[str, t.Any]
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def template_node(name: str, shape: Shape, nodes: Iterable[Json], selector: Mapping[str, str] | None = None) -> Json:
-    """Return a Node object of this shape.
+def template_node(name: str, shape: Shape, nodes: Iterable[Node], selector: Mapping[str, str] | None = None) -> Node:
+    """Return a node of this shape.
 
     Values that the shape lacks are those of the largest of the real ``nodes``. Labels are those
     that all of these nodes have, those of the group's selector, and those of the shape.
@@ -35,13 +36,11 @@ def template_node(name: str, shape: Shape, nodes: Iterable[Json], selector: Mapp
                "pods": shape.pods, **{resource: str(n) for resource, n in shape.devices.items()}}
     offered = {resource: text for resource, text in offered.items() if text}
     labels = {**_common_labels(there), **(selector or {}), **shape.labels, HOSTNAME: name}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
-            "spec": {"taints": [dict(taint) for taint in shape.taints]},
-            "status": {"capacity": offered, "allocatable": offered,
-                       "conditions": [{"type": "Ready", "status": "True"}]}}
+    return Node(name, labels=labels, taints=tuple(dict(taint) for taint in shape.taints), ready=True,
+                allocatable=offered, capacity=offered)
 
 
-def most_devices(state: ClusterState, nodes: Iterable[Json]) -> dict[str, int]:
+def most_devices(state: ClusterState, nodes: Iterable[Node]) -> dict[str, int]:
     """Return the most devices that the fabrics may attach to one of these nodes, by extended
     resource.
 
@@ -80,13 +79,13 @@ def _existing(state: ClusterState) -> Counter[str]:
     return found
 
 
-def _limits(state: ClusterState, nodes: list[Json]) -> dict[str, int]:
+def _limits(state: ClusterState, nodes: list[Node]) -> dict[str, int]:
     """Return the most devices on one node, by model."""
     there = _existing(state)
     found = {}
     for model in state.settings.models:
         label = state.settings.label(f"{model.k8s_device_name}-size-max")
-        said = [str((raw["metadata"].get("labels") or {}).get(label, "")) for raw in nodes]
+        said = [node.labels.get(label, "") for node in nodes]
         most = max((int(text) if text.isdecimal() else state.settings.max_devices_per_node for text in said), default=0)
         found[model.cdi_model_name] = min(most, there[model.cdi_model_name])
     return found
@@ -99,29 +98,29 @@ def _models(state: ClusterState, device_class: Json) -> set[str]:
     return named or {model.cdi_model_name for model in state.settings.models}
 
 
-def marshalled(node: Json) -> bytes:
+def marshalled(node: Node) -> bytes:
     """Return the node as v1.Node protobuf, without the prefix of the API server's storage.
 
     Source: ``k8s.io/api/core/v1``, generated.proto. Cluster Autoscaler 1.35 and later calls
     Unmarshal on it.
     """
     message = node_pb2.Node()
-    message.metadata.name = node["metadata"]["name"]
-    message.metadata.labels.update(node["metadata"]["labels"])
-    for taint in node["spec"]["taints"]:
+    message.metadata.name = node.name
+    message.metadata.labels.update(node.labels)
+    for taint in node.taints:
         message.spec.taints.add(key=taint["key"], value=taint.get("value", ""), effect=taint["effect"])
-    for kind in ("capacity", "allocatable"):
-        for resource, text in node["status"][kind].items():
-            getattr(message.status, kind)[resource].string = text
-    for condition in node["status"]["conditions"]:
-        message.status.conditions.add(type=condition["type"], status=condition["status"])
+    for amounts, message_amounts in ((node.capacity, message.status.capacity),
+                                     (node.allocatable, message.status.allocatable)):
+        for resource, text in amounts.items():
+            message_amounts[resource].string = text
+    message.status.conditions.add(type="Ready", status="True" if node.ready else "False")
     content: bytes = message.SerializeToString()
     return content
 
 
-def _largest(resource: str, nodes: Iterable[Json]) -> str:
+def _largest(resource: str, nodes: Iterable[Node]) -> str:
     """Return the largest amount that a node offers, as it writes it. Empty if none can be read."""
-    found = [str(((node.get("status") or {}).get("allocatable") or {}).get(resource, "")) for node in nodes]
+    found = [str(node.allocatable.get(resource, "")) for node in nodes]
     return max((text for text in found if _amount(resource, text) >= 0), key=lambda text: _amount(resource, text),
                default="")
 
@@ -133,10 +132,10 @@ def _amount(resource: str, text: str) -> int:
         return -1
 
 
-def _common_labels(nodes: Iterable[Json]) -> Mapping[str, str]:
+def _common_labels(nodes: Iterable[Node]) -> Mapping[str, str]:
     """Return the labels that all nodes have alike, without the hostname.
 
     The label of a fabric stays, because a claim from a fabric's pool fits only a template with it.
     """
-    sets = [set((node["metadata"].get("labels") or {}).items()) for node in nodes]
+    sets = [set(node.labels.items()) for node in nodes]
     return {key: text for key, text in (set.intersection(*sets) if sets else set()) if key != HOSTNAME}

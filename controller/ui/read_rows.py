@@ -31,18 +31,15 @@ from ansible_collections.composable.infra.controller.ui.rows import (
     SwitchRow,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
-from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import DELETING
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.fabric_claims import requests
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import asked_since, fabric_of
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
 Json = dict[str, t.Any]
 BAD_HEALTH = "Critical"
@@ -64,14 +61,13 @@ class Uses:
             names.setdefault(claim.uid, []).append(name)
         return found
 
-    def of(self, raw: Json) -> tuple[str, ...]:
+    def of(self, claim: ResourceClaim) -> tuple[str, ...]:
         """Return the names of the ComposableResources that an allocated claim uses."""
-        node = claims.node(raw)
-        if not node:
+        if not claim.node:
             return ()
-        if node not in self._of:
-            self.users(node)
-        return tuple(sorted(self._of[node].get(raw["metadata"]["uid"], ())))
+        if claim.node not in self._of:
+            self.users(claim.node)
+        return tuple(sorted(self._of[claim.node].get(claim.uid, ())))
 
 
 def node_row(state: ClusterState, name: str, uses: Uses) -> NodeRow | None:
@@ -79,15 +75,14 @@ def node_row(state: ClusterState, name: str, uses: Uses) -> NodeRow | None:
 
     A node that is gone may still have devices.
     """
-    raw, resources = state.nodes.get(name), state.resources.by("node", name)
-    if raw is None and not resources:
+    node, resources = state.nodes.value(name), state.resources.values("node", name)
+    if node is None and not resources:
         return None
     uid, fabric, problem = state.machine_of(name)
     machine = _machine(state, uid)
-    spec = (raw or {}).get("spec") or {}
-    return NodeRow(name, machine=uid or "", fabric=fabric, ready=raw is not None and nodes.ready(raw),
-                   cordoned=bool(spec.get("unschedulable")), power=(machine.power or "") if machine else "",
-                   problem=problem or state.agents.missing(name) if raw else "the node is gone",
+    return NodeRow(name, machine=uid or "", fabric=fabric, ready=node is not None and node.ready,
+                   cordoned=node is not None and node.unschedulable, power=(machine.power or "") if machine else "",
+                   problem=problem or state.agents.missing(name) if node else "the node is gone",
                    devices=tuple(sorted(_devices(state, resources, machine, uses.users(name)),
                                         key=lambda d: (d.model, d.name))))
 
@@ -95,7 +90,7 @@ def node_row(state: ClusterState, name: str, uses: Uses) -> NodeRow | None:
 def machine_row(state: ClusterState, uid: str) -> NodeRow | None:
     """Return the row of a machine of the fabric that is no node, None for a node's machine."""
     machine = _machine(state, uid)
-    if machine is None or state.nodes.by("machine", uid):
+    if machine is None or state.nodes.has("machine", uid):
         return None
     return NodeRow(machine.name or uid, is_node=False, machine=uid, fabric=machine.fabric, power=machine.power or "",
                    devices=tuple(_strange(d) for d in machine.devices))
@@ -105,7 +100,7 @@ def _machine(state: ClusterState, uid: str | None) -> Machine | None:
     return state.snapshot.machines.get(uid) if state.snapshot and uid else None
 
 
-def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | None,
+def _devices(state: ClusterState, resources: Iterable[Resource], machine: Machine | None,
              users: Mapping[str, ResourceClaim]) -> Iterator[DeviceRow]:
     """Yield the devices of ComposableResources, then the devices without one.
 
@@ -113,13 +108,12 @@ def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | 
     """
     there = {device.uid: device for device in machine.devices} if machine else {}
     coming: Counter[str] = Counter()
-    for raw in resources:
-        uid = (raw.get("status") or {}).get("cdi_device_id") or ""
-        coming[raw["spec"]["model"]] += not uid
-        yield device_row(state, raw, there.pop(uid, None), users.get(raw["metadata"]["name"]))
+    for each in resources:
+        coming[each.model] += not each.device_uid
+        yield device_row(state, each, there.pop(each.device_uid, None), users.get(each.name))
     for device in there.values():
         coming[device.model] -= 1
-        if coming[device.model] < 0 and not state.resources.by("device", device.uid):
+        if coming[device.model] < 0 and not state.resources.has("device", device.uid):
             yield _strange(device)
 
 
@@ -129,47 +123,42 @@ def _strange(device: Device) -> DeviceRow:
                      trouble=f"its health is {BAD_HEALTH}" if device.health == BAD_HEALTH else "", box=device.box or "")
 
 
-def device_row(state: ClusterState, raw: Json, device: Device | None, user: ResourceClaim | None) -> DeviceRow:
+def device_row(state: ClusterState, resource: Resource, device: Device | None, user: ResourceClaim | None) -> DeviceRow:
     """Return the row of the device of a ComposableResource.
 
     ``device``: as the CDI Manager shows it, None if it does not. ``user``: the claim that uses it,
     None for none.
     """
-    status = raw.get("status") or {}
-    work, trouble = adapters.read_node_work(raw), str(status.get("error") or "")
+    work, trouble = resource.node_work, resource.error
     if work.trouble and not work.warning:
         trouble = trouble or work.trouble
     if device and device.health == BAD_HEALTH:
         trouble = trouble or f"the CDI Manager reports its health as {BAD_HEALTH}"
-    claim, where = _claim_and_state(state, raw, user)
+    claim, where = _claim_and_state(state, resource, user)
     return DeviceRow(
-        raw["metadata"]["name"], raw["spec"]["model"], FAULTY if trouble else where,
-        uid=status.get("cdi_device_id") or "", serial=adapters.serial(raw), claim=claim,
+        resource.name, resource.model, FAULTY if trouble else where,
+        uid=resource.device_uid, serial=resource.serial, claim=claim,
         pods=tuple(name for name, _uid in user.pods) if user else (),
-        until=_hold_ends(state, raw) if where == IDLE and not trouble else 0.0,
+        until=_hold_ends(state, resource) if where == IDLE and not trouble else 0.0,
         trouble=trouble, warning=work.trouble if work.warning else "", box=(device.box if device else None) or "")
 
 
-def _claim_and_state(state: ClusterState, raw: Json, user: ResourceClaim | None) -> tuple[str, str]:
+def _claim_and_state(state: ClusterState, resource: Resource, user: ResourceClaim | None) -> tuple[str, str]:
     """Return (claim, state) of a device without a problem."""
-    resource = state.resources.value(raw["metadata"]["name"])
-    status, held = raw.get("status") or {}, state.claim(state.holds.of(resource)[0]) if resource else None
+    held = state.claim(state.holds.of(resource)[0])
     if user:
         return user.key, IN_USE
-    if raw["metadata"].get("deletionTimestamp") or status.get("state") in (DETACHING, DELETING) \
-            or cohdi.annotation(raw, cohdi.RELEASE):
+    if resource.deleting or resource.state in (DETACHING, DELETING) or resource.node_work.asked:
         return "", LEAVING
-    if status.get("state") != ONLINE:
-        meant = read_claim(raw)
+    if resource.state != ONLINE:
+        meant = resource_values.noted_claim(resource)
         return held.key if held else meant.key if meant else "", ATTACHING
     return (held.key, RESERVED) if held else ("", IDLE)
 
 
-def _hold_ends(state: ClusterState, raw: Json) -> float:
-    name, settings = raw["metadata"]["name"], state.settings
-    noted = parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED)))
-    used = max(state.last_uses.of(name), noted)
-    return round(used + settings.device_no_removal_duration, 1) if used else 0.0
+def _hold_ends(state: ClusterState, resource: Resource) -> float:
+    used = max(state.last_uses.of(resource.name), resource.last_used)
+    return round(used + state.settings.device_no_removal_duration, 1) if used else 0.0
 
 
 def fabrics(state: ClusterState) -> set[int]:
@@ -207,9 +196,8 @@ def _free(state: ClusterState, name: str, fabric: int, seen: FabricSnapshot) -> 
     count, model = seen.free.get((name, fabric)), state.settings.model(name)
     if count is None or model is None:
         return count
-    unasked = sum(1 for raw in state.resources.by("unattached", name)
-                  if not cohdi.read_intent(raw)[1] and not raw["metadata"].get("deletionTimestamp")
-                  and fabric_of(state, raw["spec"]["target_node"], seen) == fabric)
+    unasked = sum(1 for each in state.resources.values("unattached", name)
+                  if not each.asked and not each.deleting and fabric_of(state, each.node, seen) == fabric)
     return max(0, count - unasked - asked_since(state, model, fabric, seen, max(seen.taken, seen.read)))
 
 
@@ -242,29 +230,27 @@ def _in_pool(state: ClusterState, model: str, fabric: int) -> int:
     return sum(len(found.devices) for found in state.slices.values("pool", row.pool(fabric))) if row else 0
 
 
-def claim_row(raw: Json, reason: WaitReason | None, uses: Uses) -> ClaimRow:
+def claim_row(claim: ResourceClaim, reason: WaitReason | None, uses: Uses) -> ClaimRow:
     """Return the row of a claim. ``reason``: why it waits, None if that is not known."""
-    meta, consumers = raw["metadata"], claims.consumers(raw)
     where = WAITING
-    if claims.results(raw):
-        has_them = not claims.binding_results(raw) or adapters.claim_phase(raw) == READY
-        where = PREPARING if not has_them else SERVED if consumers else UNUSED
+    if claim.results:
+        has_them = not claim.pool_results or claim.phase == READY
+        where = PREPARING if not has_them else SERVED if claim.pods else UNUSED
     waits = reason is not None and bool(reason.waits_for) and where not in (SERVED, UNUSED)
     place = reason.evidence if reason and waits else {}
     return ClaimRow(
-        meta["namespace"], meta["name"], meta["uid"], where, wants=_wants(raw),
+        claim.namespace, claim.name, claim.uid, where, wants=_wants(claim),
         waits_for=reason.waits_for if reason and waits else "",
         refused=reason.refused if reason and waits else "", since=reason.since if reason and waits else 0.0,
         position=place.get("position"), of=place.get("of"),
-        created=parse_time(meta.get("creationTimestamp")),
-        node=claims.node(raw) or str(place.get("node") or ""),
-        pods=tuple(str(pod["name"]) for pod in consumers), devices=uses.of(raw) if claims.results(raw) else ())
+        created=claim.created, node=claim.node or str(place.get("node") or ""),
+        pods=tuple(name for name, _uid in claim.pods), devices=uses.of(claim) if claim.results else ())
 
 
-def _wants(raw: Json) -> str:
+def _wants(claim: ResourceClaim) -> str:
     """Return the requests of a claim as text. Only the first alternative of a request counts."""
     found = []
-    for request in requests(raw):
+    for request in claim.requests:
         first: Json = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), {})
         count = "all" if first.get("allocationMode") == "All" else str(first.get("count") or 1)
         found.append(f"{count} x {first.get('deviceClassName', '')}")

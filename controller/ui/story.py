@@ -15,22 +15,24 @@ from dataclasses import asdict
 
 from ansible_collections.composable.infra.controller.ui.scope import BOX, CLAIM, MACHINE, NODE, SWITCH, Scope
 from ansible_collections.composable.infra.controller.ui.view import View
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.topology_distance import Place
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Rows, waits_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import BOUNDS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
+    ANNOTATION,
     SHARE_WORDS,
     WORDS,
     Timeline,
     node_steps,
-    of_resource,
+    parse,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
 Json = dict[str, t.Any]
 DEVICE: t.Final = "device"
@@ -61,8 +63,8 @@ class Stories:
         if kind == CLAIM and scope.shows(key):
             row = view.row(key)
             namespace, _sep, name = rest.partition("/")
-            raw = self._state.claims.get(name, namespace)
-            return self._claim(raw, scope.shown(key, row)) if raw and row else None
+            claim = self._state.claims.value(name, namespace)
+            return self._claim(claim, scope.shown(key, row)) if claim and row else None
         if scope.namespace is not None:
             return None
         if kind == DEVICE:
@@ -70,64 +72,62 @@ class Stories:
         row = view.row(key) if kind in (NODE, MACHINE, BOX, SWITCH) else None
         return {"row": row, "events": self._node_events(row), "objects": self._node_objects(row)} if row else None
 
-    def _claim(self, raw: Json, row: Json) -> Json:
-        uid = raw["metadata"]["uid"]
-        found = self._recorder.of(uid) or self._written(raw, uid)
-        objects = [_named("ResourceClaim", raw), *({"kind": "Pod", "name": name,
-                                                    "namespace": raw["metadata"]["namespace"]}
-                                                   for name in pods_of(self._state, raw))]
-        used = [resource for name in row.get("devices", ()) if (resource := self._state.resources.get(name))]
+    def _claim(self, claim: ResourceClaim, row: Json) -> Json:
+        found = self._recorder.of(claim.uid) or self._written(claim)
+        names = [("ResourceClaim", claim.name), *(("Pod", name) for name in pods_of(self._state, claim))]
+        objects = [{"kind": kind, "name": name, "namespace": claim.namespace} for kind, name in names]
+        used = [resource for name in row.get("devices", ()) if (resource := self._state.resources.value(name))]
         steps = [step for resource in used for step in
-                 node_steps(adapters.read_evidence(resource), found.began if found else 0.0)]
+                 node_steps(resource_values.read_evidence(resource), found.began if found else 0.0)]
         return {"row": row, "timeline": told(found, steps) if found else None,
-                "objects": [*objects, *(_named("ComposableResource", each) for each in used)]}
+                "objects": [*objects, *(_resource(each.name) for each in used)]}
 
-    def _written(self, raw: Json, uid: str) -> Timeline | None:
+    def _written(self, claim: ResourceClaim) -> Timeline | None:
         """Return the timeline that an earlier process wrote on a ComposableResource."""
-        node = claims.node(raw)
-        kept = (each for resource in self._state.resources.by("node", node) for each in of_resource(resource))
-        return next((each for each in kept if each.uid == uid), None)
+        there = self._state.resources.values("node", claim.node) if claim.node else ()
+        kept = (each for resource in there for each in _timelines(resource))
+        return next((each for each in kept if each.uid == claim.uid), None)
 
     def _device(self, name: str) -> Json | None:
-        raw = self._state.resources.get(name)
-        if raw is None:
+        found = self._state.resources.value(name)
+        if found is None:
             return None
-        steps = sorted(_steps(raw), key=lambda step: step["at"])
-        return {"steps": steps, "timelines": [told(each) for each in reversed(of_resource(raw))],
-                "node": raw["spec"]["target_node"],
-                "evidence": {**_evidence(raw), **self._published(raw), **self._linked(raw)},
-                "objects": [_named("ComposableResource", raw), {"kind": "Node", "name": raw["spec"]["target_node"]},
-                            *({"kind": "ComposabilityRequest", "name": name}
-                              for name in [(raw["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY)] if name)]}
+        steps = sorted(_steps(found), key=lambda step: step["at"])
+        request = [{"kind": "ComposabilityRequest", "name": found.request}] if found.request else []
+        return {"steps": steps, "timelines": [told(each) for each in reversed(_timelines(found))],
+                "node": found.node,
+                "evidence": {**_evidence(found), **self._published(found), **self._linked(found)},
+                "objects": [_resource(name), {"kind": "Node", "name": found.node}, *request]}
 
     def _node_events(self, row: Json) -> list[Json]:
         """Return the latest events of a node's current devices, the newest first."""
         if not row.get("is_node"):
             return []
-        found = (event for raw in self._state.resources.by("node", row["name"]) for event in _events(raw))
+        found = (event for each in self._state.resources.values("node", row["name"]) for event in _events(each))
         return sorted(found, key=lambda event: (-event["at"], event["device"]))[:MOST_EVENTS]
 
-    def _published(self, raw: Json) -> Json:
+    def _published(self, resource: Resource) -> Json:
         """Return the switch through which the node reaches the device, as the device's driver
         publishes it.
         """
-        shown = self._state.shown(raw["spec"]["target_node"], adapters.serial(raw))
+        shown = self._state.shown(resource.node, resource.serial)
         found = Place.of(shown[0].devices[shown[1]].entry).switch if shown else None
         return {"switch": found} if found else {}
 
-    def _linked(self, raw: Json) -> Json:
+    def _linked(self, resource: Resource) -> Json:
         """Return the switches of the fabric that the CDI Manager shows between the machine and the
         device.
         """
         seen = self._state.snapshot
-        found = seen.switches_of.get((raw.get("status") or {}).get("cdi_device_id") or "") if seen else None
+        found = seen.switches_of.get(resource.device_uid) if seen else None
         return {"fabric switch": ", ".join(found)} if found else {}
 
     def _node_objects(self, row: Json) -> list[Json]:
         if not row.get("is_node"):
             return []
-        requests = (_named("ComposabilityRequest", raw) for raw in self._state.requests.by("node", row["name"]))
-        resources = (_named("ComposableResource", raw) for raw in self._state.resources.by("node", row["name"]))
+        requests = ({"kind": "ComposabilityRequest", "name": name}
+                    for name in self._state.requests.names_at("node", row["name"]))
+        resources = map(_resource, self._state.resources.names_at("node", row["name"]))
         return [{"kind": "Node", "name": row["name"]}, *requests, *resources]
 
     def waits(self, scope: Scope) -> Json:
@@ -136,14 +136,13 @@ class Stories:
         return {"bounds": BOUNDS, "words": WORDS, "waits": [asdict(each) for each in shown]}
 
 
-def pods_of(state: ClusterState, claim: Json) -> dict[str, str]:
+def pods_of(state: ClusterState, claim: ResourceClaim) -> dict[str, str]:
     """Return the UIDs by name of pods that use a claim, or wait for it to be allocated."""
-    found = {str(pod["name"]): str(pod["uid"]) for pod in claims.consumers(claim)}
-    meta = claim["metadata"]
-    if not claims.results(claim):
-        waiting = (pod for pod in state.pods.by("waiting", True) if pod["metadata"]["namespace"] == meta["namespace"])
+    found = dict(claim.pods)
+    if not claim.results:
+        waiting = (pod for pod in state.pods.by("waiting", True) if pod["metadata"]["namespace"] == claim.namespace)
         found |= {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in waiting
-                  if meta["name"] in pods.claim_names(pod).values()}
+                  if claim.name in pods.claim_names(pod).values()}
     return dict(list(found.items())[:MOST_PODS])
 
 
@@ -162,29 +161,35 @@ def _named(kind: str, raw: Json) -> Json:
     return {"kind": kind, "name": meta["name"], **({"namespace": meta["namespace"]} if meta.get("namespace") else {})}
 
 
-def _steps(raw: Json) -> list[Json]:
+def _resource(name: str) -> Json:
+    return {"kind": "ComposableResource", "name": name}
+
+
+def _timelines(resource: Resource) -> tuple[Timeline, ...]:
+    return parse(resource.annotation(ANNOTATION))
+
+
+def _steps(resource: Resource) -> list[Json]:
     """Return all steps of a ComposableResource's device that are noted with a time."""
-    evidence, asked = adapters.read_evidence(raw), cohdi.read_intent(raw)[1]
-    held, since = cohdi.read_hold(raw)
-    noted = [("created", parse_time(raw["metadata"].get("creationTimestamp"))), ("attach requested", asked),
-             (_HELD, since if held else 0.0), (_RELEASED, parse_time(cohdi.annotation(raw, cohdi.RELEASE))),
+    evidence, (held, since) = resource_values.read_evidence(resource), resource.hold
+    noted = [("created", resource.created), ("attach requested", resource.asked),
+             (_HELD, since if held else 0.0), (_RELEASED, parse_time(resource.annotation(cohdi.RELEASE))),
              *((step.step, parse_time(step.at)) for step in (evidence.steps if evidence else ()))]
     return [{"step": name, "at": at} for name, at in noted if at]
 
 
-def _events(raw: Json) -> list[Json]:
+def _events(resource: Resource) -> list[Json]:
     """Return the steps of a device, and its problem."""
-    name, found, steps = raw["metadata"]["name"], adapters.read_evidence(raw), _steps(raw)
+    found, steps = resource_values.read_evidence(resource), _steps(resource)
     if found and found.trouble and (since := parse_time(found.trouble.since)):
         steps.append({"step": f"problem: {found.trouble.message}", "at": since})
-    return [{"device": name, **step} for step in steps]
+    return [{"device": resource.name, **step} for step in steps]
 
 
-def _evidence(raw: Json) -> Json:
+def _evidence(resource: Resource) -> Json:
     """Return facts about the device on its node, as the node reports them."""
-    found, meant = adapters.read_evidence(raw), read_claim(raw)
-    status = raw.get("status") or {}
-    facts: Json = {"ComposableResource": status.get("state"), "error": status.get("error"),
+    found, meant = resource_values.read_evidence(resource), resource_values.noted_claim(resource)
+    facts: Json = {"ComposableResource": resource.state, "error": resource.error,
                    "last claim": meant.key if meant else ""}
     if found:
         link = found.link

@@ -10,7 +10,6 @@ While no page is open, nothing is noted and no row is kept.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import secrets
@@ -37,18 +36,18 @@ from ansible_collections.composable.infra.controller.ui.scope import (
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
-    COMPOSABLE_RESOURCES,
     NODES,
     PODS,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, nodes, pods
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.keys import key_of
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
 from ansible_collections.composable.infra.plugins.module_utils.model.slice import Slice
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.fabric_claims import concerns
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_resource
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
 Json = dict[str, t.Any]
 # Changes that are kept for pages that were disconnected for a moment.
@@ -139,10 +138,10 @@ class View:
     def _all_due(self) -> None:
         state = self._state
         names = state.nodes.names() | {str(name) for name in state.resources.keys("node")}
-        keys = {(raw["metadata"]["namespace"], raw["metadata"]["name"]) for raw in state.claims.each()}
+        keys = state.claims.all_keys()
         self._note(names, keys, fabrics=True)
 
-    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+    def object_changed(self, kind: str, resource: ApiResource, obj: t.Any, old: t.Any) -> None:
         """Note the rows that a changed object concerns.
 
         It runs on the thread of the watch, so it must be quick.
@@ -156,25 +155,19 @@ class View:
     def _note_object(self, resource: ApiResource, obj: t.Any) -> None:
         if isinstance(obj, Slice):
             self._note({obj.node} if obj.node else (), fabrics=not obj.node)
-            return
-        meta = obj["metadata"]
-        if resource == NODES:
-            self._note({meta["name"]})
-        elif resource == COMPOSABLE_RESOURCES:
-            self._note({obj["spec"]["target_node"]}, self._claims_of(obj))
+        elif isinstance(obj, Resource):
+            self._note({obj.node}, self._claims_of(obj))
+        elif resource == NODES:
+            self._note({obj.name})
         elif resource == CLAIMS:
-            node = claims.node(obj)
-            self._note({node} if node else (), {(meta["namespace"], meta["name"])})
+            self._note(map(str, self._state.claims.places("node", obj)), {key_of(obj)})
         elif resource == PODS and (obj.get("spec") or {}).get("resourceClaims"):
-            self._note(claims_={(meta["namespace"], name) for name in pods.claim_names(obj).values() if name})
+            space = obj["metadata"]["namespace"]
+            self._note(claims_={(space, name) for name in pods.claim_names(obj).values() if name})
 
-    def _claims_of(self, resource: Json) -> set[tuple[str, str]]:
-        found = {claim.key for claim in (read_claim(resource),) if claim}
-        user = None
-        with contextlib.suppress(KeyError, TypeError, ValueError):  # what cannot be read has no device
-            user = self._state.user(read_resource(resource, self._state.settings))
-        if user:
-            found.add(user.key)
+    def _claims_of(self, resource: Resource) -> set[tuple[str, str]]:
+        meant, user = resource_values.noted_claim(resource), self._state.user(resource)
+        found = {claim.key for claim in (meant, user) if claim}
         return {(namespace, name) for namespace, _unused, name in (key.partition("/") for key in found)}
 
     def _note(self, nodes_: Iterable[str] = (), claims_: Iterable[tuple[str, str]] = (), *,
@@ -230,7 +223,7 @@ class View:
         before = old.machines if old else {}
         found = {uid for uid in {*new.machines, *before} if new.machines.get(uid) is not before.get(uid)}
         if found or old is None or _free(new) != _free(old):
-            self._note({node["metadata"]["name"] for uid in found for node in self._state.nodes.by("machine", uid)},
+            self._note({name for uid in found for name in self._state.nodes.names_at("machine", uid)},
                        fabrics=True)
         return found
 
@@ -272,17 +265,17 @@ class View:
     def _node_readers(self, due: _Due, machines: set[str],
                       uses: read_rows.Uses) -> Iterator[tuple[str, Callable[[], NodeRow | None]]]:
         state = self._state
-        uids = machines | {uid for name in due.nodes if (raw := state.nodes.get(name)) and (uid := nodes.machine(raw))}
+        uids = machines | {uid for name in due.nodes if (node := state.nodes.value(name)) and (uid := node.machine)}
         for name in due.nodes:
             yield f"{NODE}/{name}", partial(read_rows.node_row, state, name, uses)
         for uid in uids:
             yield f"{MACHINE}/{uid}", partial(read_rows.machine_row, state, uid)
 
     def _claim(self, namespace: str, name: str, uses: read_rows.Uses) -> Json | None:
-        raw, reason = self._state.claims.get(name, namespace), self._reasons.get(f"{namespace}/{name}")
-        if raw is None or not (reason or concerns(raw, self._state.settings)):
+        claim, reason = self._state.claims.value(name, namespace), self._reasons.get(f"{namespace}/{name}")
+        if claim is None or not (reason or concerns(claim, self._state.settings)):
             return None
-        row: Json | None = plain(_safely(name, lambda: read_rows.claim_row(raw, reason, uses)))
+        row: Json | None = plain(_safely(name, lambda: read_rows.claim_row(claim, reason, uses)))
         return row
 
     def snapshot(self, scope: Scope) -> str:

@@ -13,7 +13,8 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, slices
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DIRECT, RESCHEDULE
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import PREPARING, READY
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import claim_phase, machine_of
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import machine_of
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import claim_phase
 
 from .fabric_hosts import HEALTHS
 from .hosts import Host, Json, group
@@ -60,7 +61,7 @@ class _Known:
 
     def host(self, node: Json) -> Host:
         name = str(node["metadata"]["name"])
-        machine, fabric, problem = machine_of(node, self.cluster.snapshot)
+        machine, fabric, problem = machine_of(nodes.read(node), self.cluster.snapshot)
         devices = [self._device(name, device) for device in self._attached(name, machine)]
         found = [_claim(c, _name(c) in self.direct) for c in sorted(self.claims.get(name, ()), key=_name)]
         variables: Json = {

@@ -160,7 +160,7 @@ MUTANTS: t.Final = (
             "self._writer.pods.ungate(release.pod)", "False", invariants.HELD),
     _mutant("no idle device is given back", _COMPOSE + "_release", "[:n]", "[:0]", invariants.LEAK),
     _mutant("a claim is never told that its device is there", "reconcile.writers.claims.ClaimWriter.mark",
-            "not _waits_on(raw, action.node)", "True", invariants.LOST, known=2),
+            "not _waits_on(claim, action.node)", "True", invariants.LOST, known=2),
     _mutant("a device that others were shown becomes a pool device", _COMPOSE + "_assign", "if r.assignable",
             "if not r.pool_device", invariants.LOST, invariants.THEFT, known=1, direct=(A100, T4), faults=_BUSY),
     _mutant("appointments by the wall clock", "runtime.work_queue.WorkQueue._promote",

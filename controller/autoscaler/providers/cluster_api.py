@@ -77,7 +77,7 @@ class _MachineDeployment:
         gone = set(_removed(raw))
         leaving = {_node(machine) for machine in self._all_machines()
                    if machine["metadata"].get("deletionTimestamp") or machine["metadata"]["name"] in gone}
-        staying = sum(node["metadata"]["name"] not in leaving for node in self._registered())
+        staying = sum(node.name not in leaving for node in self._registered())
         return max(0, int(raw["spec"].get("replicas") or 0) - staying)
 
     def grow(self, count: int) -> None:

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
-Registered = Callable[[], Sequence[Mapping[str, Any]]]
+Registered = Callable[[], Sequence[Node]]
 """The group's Node objects that exist."""
 
 

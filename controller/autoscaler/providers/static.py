@@ -116,7 +116,7 @@ class _Machines:
         self._shut_down: set[str] = set()
 
     def _spare(self) -> list[_Machine]:
-        there = {raw["metadata"]["name"] for raw in self._registered()}
+        there = {node.name for node in self._registered()}
         return [machine for machine in self._machines if machine.node not in there]
 
     def coming(self) -> int:

@@ -19,10 +19,13 @@ from ansible_collections.composable.infra.controller.ui import read_rows
 from ansible_collections.composable.infra.controller.ui.device_counts import DeviceCounts
 from ansible_collections.composable.infra.controller.ui.rows import NodeRow
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Changes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.indexers import slice_node
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.indexers import (
+    claim_node,
+    resource_node,
+    slice_node,
+)
 
 FREE: t.Final = "free"
 SLICE_SECONDS: t.Final = 0.02
@@ -57,7 +60,7 @@ class DeviceStates:
     def _due(self) -> Iterator[tuple[str, Callable[[read_rows.Uses], NodeRow | None]]]:
         state, machines = self._state, self._new_machines()
         names = self._changed_nodes() | {
-            str(raw["metadata"]["name"]) for uid in machines for raw in state.nodes.by("machine", uid)}
+            name for uid in machines for name in state.nodes.names_at("machine", uid)}
         for name in names:
             yield f"node/{name}", partial(read_rows.node_row, state, name)
         for uid in machines:
@@ -66,9 +69,9 @@ class DeviceStates:
     def _changed_nodes(self) -> set[str]:
         state = self._state
         self._changes = self._changes or [
-            state.nodes.follow(lambda raw: (raw["metadata"]["name"],)),
-            state.resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-            state.slices.follow(slice_node), state.claims.follow(lambda raw: (claims.node(raw),))]
+            state.nodes.follow(lambda node: (node.name,)),
+            state.resources.follow(resource_node),
+            state.slices.follow(slice_node), state.claims.follow(claim_node)]
         return {str(name) for each in self._changes for name in each.take() if name}
 
     def _new_machines(self) -> set[str]:

@@ -20,15 +20,12 @@ from operator import attrgetter
 from ansible_collections.composable.infra.controller.ui.rows import plain
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
-    COMPOSABLE_RESOURCES,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
-from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import ONLINE
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
 Json = dict[str, t.Any]
 History = Callable[[], Iterable[Json]]
@@ -79,42 +76,42 @@ class Audit:
         # A heap, because the first list has the devices in no order of time.
         self._entries: list[Entry] = []
 
-    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+    def object_changed(self, kind: str, _resource: ApiResource, obj: t.Any, old: t.Any) -> None:
         """Note a change of a ComposableResource, on the watch's thread."""
-        if resource == COMPOSABLE_RESOURCES:
+        if isinstance(obj, Resource):
+            before = old if isinstance(old, Resource) and kind != "ADDED" else None
             with self._lock:
-                for entry in self._of(kind, obj, None if kind == "ADDED" else old):
+                for entry in self._of(kind, obj, before):
                     put = heapq.heappush if len(self._entries) < self._most else heapq.heappushpop
                     put(self._entries, entry)
 
-    def _of(self, kind: str, raw: Json, old: Json | None) -> Iterator[Entry]:
+    def _of(self, kind: str, new: Resource, old: Resource | None) -> Iterator[Entry]:
         now = self._clock()
-        entry = self._entry(raw, now)
+        entry = self._entry(new, now)
         if kind == "DELETED":
-            yield replace(entry, what=RETURNED if entry.uuid else FAILED, why="" if entry.uuid else _error(raw))
+            yield replace(entry, what=RETURNED if entry.uuid else FAILED, why="" if entry.uuid else new.error)
             return
         if old is None:
-            created = parse_time(raw["metadata"].get("creationTimestamp")) or now
+            created = new.created or now
             yield replace(entry, at=created, what=REQUESTED, why="" if entry.claims else "for no claim")
-            if _online(raw):
+            if new.state == ONLINE:
                 early = created < self._began
                 yield replace(entry, at=created if early else now, what=ATTACHED,
                               why="before this process started" if early else "")
-        elif _online(raw) and not _online(old):
+        elif new.state == ONLINE and old.state != ONLINE:
             yield replace(entry, what=ATTACHED)
-        if _error(raw) and (old is None or _error(raw) != _error(old)):
-            yield replace(entry, what=FAILED, why=_error(raw))
+        if new.error and (old is None or new.error != old.error):
+            yield replace(entry, what=FAILED, why=new.error)
 
-    def _entry(self, raw: Json, at: float) -> Entry:
-        meant = read_claim(raw)
-        spec = raw["spec"]
-        return Entry(at, REQUESTED, raw["metadata"]["name"], adapters.serial(raw), spec["model"], spec["target_node"],
+    def _entry(self, found: Resource, at: float) -> Entry:
+        meant = resource_values.noted_claim(found)
+        return Entry(at, REQUESTED, found.name, found.serial, found.model, found.node,
                      (meant.key,) if meant else (), self._pods(meant.key) if meant else ())
 
     def _pods(self, key: str) -> tuple[str, ...]:
         namespace, _unused, name = key.partition("/")
-        raw = self._state.claims.get(name, namespace)
-        return tuple(str(pod["name"]) for pod in claims.consumers(raw)) if raw else ()
+        claim = self._state.claims.value(name, namespace)
+        return tuple(pod for pod, _uid in claim.pods) if claim else ()
 
     def read(self, scope: Scope, most: int = MOST) -> Json:
         """Return the newest ``most`` entries of a scope, the newest first.
@@ -153,11 +150,3 @@ def _shows(scope: Scope, entry: Entry) -> bool:
 
 def _pod(about: str) -> str:
     return about.partition("/")[2]
-
-
-def _online(raw: Json) -> bool:
-    return (raw.get("status") or {}).get("state") == ONLINE
-
-
-def _error(raw: Json) -> str:
-    return str((raw.get("status") or {}).get("error") or "")

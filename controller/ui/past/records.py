@@ -114,16 +114,16 @@ class Records:
 
     def _subjects(self, key: str) -> Iterator[_Subject]:
         kind, _unused, rest = key.partition("/")
-        if kind == NODE and self._state.nodes.get(rest):
+        if kind == NODE and self._state.nodes.value(rest):
             yield _Subject("Node", rest, OF_CLUSTER)  # the kubelet gives the node's name as its UID
-        elif kind == DEVICE and (raw := self._state.resources.get(rest)):
-            yield _Subject("ComposableResource", rest, OF_CLUSTER, raw["metadata"]["uid"])
+        elif kind == DEVICE and (found := self._state.resources.value(rest)):
+            yield _Subject("ComposableResource", rest, OF_CLUSTER, found.uid)
         elif kind == CLAIM:
             namespace, _unused, name = rest.partition("/")
-            raw = self._state.claims.get(name, namespace)
-            if raw:
-                yield _Subject("ResourceClaim", name, namespace, raw["metadata"]["uid"])
-                for pod, uid in pods_of(self._state, raw).items():
+            claim = self._state.claims.value(name, namespace)
+            if claim:
+                yield _Subject("ResourceClaim", name, namespace, claim.uid)
+                for pod, uid in pods_of(self._state, claim).items():
                     yield _Subject("Pod", pod, namespace, uid)
 
     def _lines(self, key: str) -> Iterator[Json]:

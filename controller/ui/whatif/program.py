@@ -22,7 +22,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.ui.whatif import figures
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.contents import PackedObjects
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture_file
@@ -62,13 +61,13 @@ def read(lines: Iterable[str]) -> tuple[Json, Capture]:
     """Read question and capture from lines. Raises BadCapture.
 
     The first line has the question and the capture without objects. Each further line has one
-    object, sorted by kind. The objects stay packed, because a large cluster has many.
+    object, sorted by kind.
     """
     given = iter(lines)
     head = json.loads(next(given))
     objects: dict[str, Sequence[Json]] = dict.fromkeys(head["capture"]["objects"], ())
     for kind, of_kind in itertools.groupby(map(json.loads, given), operator.itemgetter(0)):
-        objects[kind] = PackedObjects.of(raw for _kind, raw in of_kind)
+        objects[kind] = tuple(raw for _kind, raw in of_kind)
     return head["question"], capture_file.of_document({**head["capture"], "objects": objects}, "the page's capture")
 
 

@@ -8,7 +8,16 @@ It leaves out what the process remembers and what other objects show.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .value import Value
+
+Json = dict[str, t.Any]
+GROUP_VERSION: t.Final = "cro.hpsys.ibm.ie.com/v1alpha1"
+KIND: t.Final = "ComposableResource"
+SINCE: t.Final = "lastTransitionTime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +41,24 @@ class NodeWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """The spec, the status and the annotations of a ComposableResource. Times are epoch seconds.
+class Condition:
+    """A condition of the status. ``since`` is its lastTransitionTime, empty for none.
+
+    ``common`` is the rest. Equal ones are in memory once.
+    """
+
+    common: Json
+    since: str
+
+    @property
+    def entry(self) -> Json:
+        """Return it as the status has it, which must not be changed."""
+        return {**self.common, SINCE: self.since} if self.since else self.common
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Value):
+    """A ComposableResource. Times are epoch seconds.
 
     - ``device_uid``: the device at the CDI Manager. ``serial``, ``address``: the UUID and the PCI
       address by which the node knows it. Each is empty if unknown.
@@ -43,6 +68,12 @@ class Resource:
     - ``reclaims``: the device for which CoHDI's upstream syncer made it.
     - ``pool_device``: the pool device that it is, or will be, for one claim. No ResourceSlice of
       the node shows it then.
+
+    The parts of the object from ``namespace`` on are for writers and people. No plan needs them.
+
+    - ``created_text``, ``deleted_text``: its creationTimestamp and its deletionTimestamp.
+    - ``device_id``: the serial as its status has it.
+    - ``annotations``: all but the note of ``kubectl apply``.
     """
 
     name: str
@@ -70,8 +101,56 @@ class Resource:
     pool_device: str = ""
     address: str = ""
     hold: tuple[str, float] = ("", 0.0)
+    namespace: str = ""
+    version: str = field(default="", compare=False)
+    type: str = "gpu"
+    generation: int = 0
+    created_text: str = ""
+    deleted_text: str = ""
+    device_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
+    finalizers: tuple[str, ...] = ()
+    said: tuple[Condition, ...] = field(default=(), hash=False)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names by which the node's ResourceSlices may show the device."""
         return tuple(name for name in (self.serial, self.address.lower()) if name)
+
+    @property
+    def conditions(self) -> tuple[Json, ...]:
+        """Return the conditions of the status, which must not be changed."""
+        return tuple(each.entry for each in self.said)
+
+    @property
+    def reference(self) -> Json:
+        """Return what an Event needs of the object."""
+        return {"apiVersion": GROUP_VERSION, "kind": KIND,
+                "metadata": {"name": self.name, "uid": self.uid, "resourceVersion": self.version}}
+
+    def annotation(self, name: str) -> str:
+        """Return the text of an annotation, empty if it is absent."""
+        return self.annotations.get(name, "")
+
+    def as_object(self) -> Json:
+        """Return the object as JSON. Empty fields are missing."""
+        meta = {"name": self.name, "namespace": self.namespace, "uid": self.uid, "resourceVersion": self.version,
+                "creationTimestamp": self.created_text, "deletionTimestamp": self.deleted_text,
+                "labels": {**self.labels}, "finalizers": [*self.finalizers], "generation": self.generation,
+                "annotations": {**self.annotations}}
+        spec = {"type": self.type, "model": self.model, "target_node": self.node, "force_detach": self.force_detach}
+        status = {"state": self.state, "error": self.error, "device_id": self.device_id,
+                  "cdi_device_id": self.device_uid, "conditions": [*self.conditions]}
+        found = {"apiVersion": GROUP_VERSION, "kind": KIND, "metadata": _filled(meta), "spec": _filled(spec),
+                 "status": _filled(status)}
+        return _filled(found)
+
+
+OF_OBJECT: t.Final = frozenset({"namespace", "version", "type", "generation", "created_text", "deleted_text",
+                                "device_id", "labels", "annotations", "finalizers", "said"})
+"""Fields of a Resource that no plan needs."""
+
+
+def _filled(part: Json) -> Json:
+    return {name: value for name, value in part.items() if value}

@@ -52,12 +52,17 @@ class Change:
 
 
 class Controller:
-    """Base of all controllers. ``reconcilers`` has a function for each type of its keys."""
+    """Base of all controllers.
+
+    ``reconcilers`` has a function for each type of its keys. ``kinds``: the kinds of objects whose
+    changes may concern it, None for all.
+    """
 
     reconcilers: Mapping[type, Callable[[t.Any], Result]]
+    kinds: t.ClassVar[frozenset[ApiResource] | None] = None
 
     def concerned(self, change: Change) -> Iterable[Key]:
-        """Return the keys that a change concerns.
+        """Return the keys that a change of an object of its ``kinds`` concerns.
 
         Called once for each change, on the thread of the watch. A controller may also update what
         it remembers, or queue keys for later by itself.

@@ -8,24 +8,18 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
-from ..kube.objects import claims
+from ..model.claim import ResourceClaim
 from ..planning.settings import Settings
 
 Json = dict[str, t.Any]
 
 
-def concerns(raw: Json, settings: Settings) -> bool:
+def concerns(claim: ResourceClaim, settings: Settings) -> bool:
     """Return whether a claim requests, or has, devices that the fabric serves."""
-    if any(result["driver"] in settings.drivers for result in claims.results(raw)):
+    if any(result.driver in settings.drivers for result in claim.results):
         return True
-    classes = (each for request in requests(raw) for each in _classes(request))
-    return any(name in settings.device_classes for name in classes) or claims.is_special(raw)
-
-
-def requests(raw: Json) -> list[Json]:
-    """Return the device requests of a claim."""
-    found: list[Json] = ((raw.get("spec") or {}).get("devices") or {}).get("requests") or []
-    return found
+    classes = (each for request in claim.requests for each in _classes(request))
+    return any(name in settings.device_classes for name in classes) or claim.special
 
 
 def _classes(request: Json) -> Iterator[str]:

@@ -157,8 +157,9 @@ def resource(number: int, gpu: int) -> Json:
 
 
 def _with_ready(obj: Json) -> Json:
+    generation = int(obj["metadata"]["generation"])
     return {**obj, "status": {**obj["status"], "conditions": with_ready(
-        obj, obj["status"], format_time(moment(obj["metadata"]["name"], after=5.0)))}}
+        [], generation, obj["status"], format_time(moment(obj["metadata"]["name"], after=5.0)))}}
 
 
 def request(number: int) -> Json:

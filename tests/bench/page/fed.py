@@ -99,7 +99,7 @@ class Fed:
         raw = objects.resource(node, gpu)
         raw["status"]["state"], raw["metadata"]["resourceVersion"] = state, str(self._version)
         store = self.engine.state.resources
-        old, new = store.get(raw["metadata"]["name"]), store.trimmed(raw)
+        old, new = store.stored(raw["metadata"]["name"]), store.trimmed(raw)
         store.upsert(new)
         self.engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, new, old)
 

@@ -180,7 +180,7 @@ class KubeScheduler:
 
     def _give(self, claim: Json, node: str, results: list[Json]) -> None:
         meta = claim["metadata"]
-        if not claims.protected(claim):
+        if claims.FINALIZER not in (claim["metadata"].get("finalizers") or ()):
             claim = self.server.put("resourceclaims", {**claim, "metadata": {
                 **meta, "finalizers": [*(meta.get("finalizers") or []), claims.FINALIZER]}})
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]

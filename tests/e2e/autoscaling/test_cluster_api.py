@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import nodes
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup, Shape
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, wait_for
 
@@ -44,14 +45,14 @@ class Deployment:
             "kind": "cluster-api", "namespace": capi.NAMESPACE, "machine_deployment": capi.DEPLOYMENT})
         self.provider: NodeProvider = provider_of(group, Client(Connection.load(str(account))), self.nodes)
 
-    def nodes(self) -> list[Json]:
+    def nodes(self) -> list[Node]:
         """The group's Node objects."""
-        return [raw for raw in self._client.list(NODES).items
+        return [nodes.read(raw) for raw in self._client.list(NODES).items
                 if capi.POOL.items() <= (raw["metadata"].get("labels") or {}).items()]
 
     def ready(self) -> list[str]:
         """Names of those that are ready."""
-        return sorted(raw["metadata"]["name"] for raw in self.nodes() if nodes.ready(raw))
+        return sorted(node.name for node in self.nodes() if node.ready)
 
     def machines(self) -> dict[str, Json]:
         """Machine by the node it is."""

@@ -54,7 +54,8 @@ def test_claim_is_prepared_for_the_scheduler_and_goes_with_its_pod(stage: Stage,
     """Its finalizer is there before it is allocated, and is in nobody's way when it never is."""
     open_process(front_doors.controller, stage)
     stage.pod("brief", A100, by_template=True)
-    wait_for("the claim has the finalizer", lambda: claims.protected(stage.client.get(CLAIMS, "brief", "default")))
+    wait_for("the claim has the finalizer",
+             lambda: claims.FINALIZER in stage.client.get(CLAIMS, "brief", "default")["metadata"].get("finalizers", ()))
     assert pods.held(stage.client.get(PODS, "brief", "default"))
     stage.delete_pod("brief")
     wait_for("the claim is gone", lambda: not stage.client.list(CLAIMS, namespace="default").items)

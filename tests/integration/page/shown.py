@@ -121,7 +121,7 @@ class Shown:
             self._version += 1
             raw["metadata"]["resourceVersion"] = str(self._version)
             store = stores[raw["kind"]]
-            before = store.peek(raw["metadata"]["name"], raw["metadata"].get("namespace") or "")
+            before = store.stored(raw["metadata"]["name"], raw["metadata"].get("namespace") or "")
             kept: t.Any = store.trimmed(raw)
             store.upsert(kept)
             for told in (self.view.object_changed, self.audit.object_changed):
@@ -129,9 +129,10 @@ class Shown:
 
     def gone(self, raw: Json) -> None:
         """The watches see that a ComposableResource is deleted."""
-        self.state.resources.remove(raw)
+        kept = self.state.resources.trimmed(raw)
+        self.state.resources.remove(kept)
         for told in (self.view.object_changed, self.audit.object_changed):
-            told("DELETED", kind_of(raw), raw, raw)
+            told("DELETED", kind_of(raw), kept, kept)
 
     def said(self, **fields: t.Any) -> None:
         """The process says otherwise."""

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_node_work
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.resource_values import read_resource
 from ansible_collections.composable.infra.tests.chaos import faults
 from ansible_collections.composable.infra.tests.stories.ground import telling
 from ansible_collections.composable.infra.tests.stories.happenings import detach_by_hand
+from ansible_collections.composable.infra.tests.unit.planning.builders import settings
 
 
 def test_device_that_was_attached_since_the_backup_stays_until_the_administrator_returns_it() -> None:
@@ -62,7 +63,7 @@ def test_a_controller_that_begins_with_the_restore_believes_no_old_release() -> 
         device = story.device()
         story.end("old")
         story.wait("the node has released the device",
-                   lambda: any(read_node_work(raw).removed for raw in story.resources().values()))
+                   lambda: any(read_resource(raw, settings()).node_work.removed for raw in story.resources().values()))
         released = story.now
         story.wait("the device is back", story.all_returned)
 

@@ -26,10 +26,8 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.sca
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import Claim
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey, PoolKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import (
-    claim_with_pool_devices,
-    read_claim,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import claim_with_pool_devices
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.tests.unit.planning.builders import (
     A100,
     H100,

@@ -28,7 +28,8 @@ FABRIC, RECONCILE, RUNTIME, MODEL = f"{UTILS}/fabric", f"{UTILS}/reconcile", f"{
 KUBELET_PLUGIN, AUTOSCALER, WIRE = "controller/agent/kubelet_plugin", "controller/autoscaler", "controller/wire"
 ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE, RUNTIME, MODEL})
 # The rooms of `reconcile`, each may use those before it.
-LAYERS = ("keys", "controller", "fabric_claims", "timelines", "state", "accounting", "config", "autoscaler_config",
+LAYERS = ("keys", "values", "controller", "fabric_claims", "timelines", "state", "accounting", "config",
+          "autoscaler_config",
           "writers", "runtime", "pool", "prewarm", "rescheduling", "bookings", "gating", "provisioning", "node",
           "manager", "preflight", "oneshot", "whatif")
 

@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.tests.unit.house.files import ROOT, te
 from ansible_collections.composable.infra.tests.unit.house.import_rules import PACKAGE, imports
 
 # The most files by what a module needs. A module is in the first group that it fits.
-NODE, CLUSTER, FABRIC, ENGINE = 20, 45, 76, 297
+NODE, CLUSTER, FABRIC, ENGINE = 20, 45, 76, 299
 BOUNDS = {
     **dict.fromkeys(("kernel_parameters", "node_device", "node_device_info"), NODE),
     **dict.fromkeys(("claim_condition", "composability_request", "composability_request_info", "owned_namespace",

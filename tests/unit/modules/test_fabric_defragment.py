@@ -152,7 +152,7 @@ def test_nothing_is_to_be_moved(run_module: RunModule, bench: Bench) -> None:
 def test_proposal_that_does_not_help_any_more_is_refused(run_module: RunModule, bench: Bench) -> None:
     proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
     bench.fabric.free_count = 0
-    bench.drop(bench.state.resources.get("gpu-3") or {})
+    bench.drop(bench.api.one(COMPOSABLE_RESOURCES, "gpu-3"))
     found = run_module(fabric_defragment, proposal=proposal["id"], **ASK)
     assert found["failed"]
     assert "the proposal no longer helps: no move makes room for 4 x" in found["msg"]
@@ -191,9 +191,10 @@ def test_node_that_may_not_have_so_many_is_told(run_module: RunModule, bench: Be
 def test_model_that_cannot_be_there_too_leaves(run_module: RunModule, bench: Bench) -> None:
     """H100 goes with no other model, and is on the only node."""
     bench.fabric.others, bench.fabric.attached, bench.fabric.free_count = (), {}, 4
-    bench.drop(*(raw for name in ("gpu-0", "gpu-1", "gpu-2", "gpu-3") if (raw := bench.state.resources.get(name))),
-               *(raw for name in ("node-0", "node-1") if (raw := bench.state.requests.get(f"request-{name}"))),
-               bench.state.nodes.get("node-1") or {}, *bench.state.slices.list())
+    bench.drop(*bench.state.resources.list(),
+               *(raw for raw in bench.state.requests.list() if raw["metadata"]["name"].startswith("request-node-")),
+               *(node.as_object() for node in bench.state.nodes.each_value() if node.name == "node-1"),
+               *bench.state.slices.list())
     idle(bench, "node-0", "h-0", model=H100)
     proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
     assert (proposal["fits"], proposal["target"]) == (True, "node-0")

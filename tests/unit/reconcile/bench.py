@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 import typing as t
@@ -98,6 +99,10 @@ class Bench:
 
     def _see(self, raw: dict[str, t.Any]) -> None:
         self.store(kind_of(raw)).upsert(raw)
+
+    def seen(self, raw: dict[str, t.Any]) -> t.Any:
+        """What the watch of its kind tells of an object."""
+        return self.store(kind_of(raw)).trimmed(copy.deepcopy(raw))
 
     def build(self, roles: frozenset[str] = ROLES) -> None:
         """Put together what acts; ``roles``: for whom nodes are planned."""

@@ -375,7 +375,9 @@ def _asks(pod: Json, classes: t.Any) -> bool:
 
 def _why_not(pod: Json, group: t.Any, classes: t.Any, most: int) -> str:
     """Return why no new node of the group can serve a raw pod, empty if one may."""
-    return str(_load(f"{_AUTOSCALING}.new_node").why_no_new_node(pod, group.list(), _by_class(classes), most))
+    read = _load(f"{_KUBE}.objects.nodes").read
+    nodes = [read(raw) for raw in group.list()]
+    return str(_load(f"{_AUTOSCALING}.new_node").why_no_new_node(pod, nodes, _by_class(classes), most))
 
 
 def _by_class(classes: t.Any) -> dict[str, Json]:

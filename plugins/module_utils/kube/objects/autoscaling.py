@@ -74,11 +74,12 @@ def read_scale_up(request: Json) -> tuple[ScaleUpEntry, ...]:
     """Return the entries of a raw ComposabilityRequest with this version, none if they cannot be
     read.
     """
-    return _entries(str((request["metadata"].get("annotations") or {}).get(SCALE_UP) or ""))
+    return scale_up_entries(str((request["metadata"].get("annotations") or {}).get(SCALE_UP) or ""))
 
 
 @functools.lru_cache(512)
-def _entries(text: str) -> tuple[ScaleUpEntry, ...]:
+def scale_up_entries(text: str) -> tuple[ScaleUpEntry, ...]:
+    """Return the entries of the text of the annotation with this version, none if they cannot be read."""
     try:
         return tuple(_entry(each) for each in json.loads(text or "[]") if _is_ours(each))
     except (ValueError, TypeError, KeyError, AttributeError):

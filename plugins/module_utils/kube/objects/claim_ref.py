@@ -43,10 +43,11 @@ def read_claim(obj: Json) -> ClaimRef | None:
     """Return the claim in the annotation CLAIM of an object, None if it is absent or names no
     claim.
     """
-    return _read((obj["metadata"].get("annotations") or {}).get(CLAIM) or "")
+    return claim_of_note((obj["metadata"].get("annotations") or {}).get(CLAIM) or "")
 
 
 @functools.lru_cache(512)
-def _read(text: str) -> ClaimRef | None:
+def claim_of_note(text: str) -> ClaimRef | None:
+    """Return the claim in the text of the annotation CLAIM, None if it names no claim."""
     found = _NOTE.fullmatch(text) if isinstance(text, str) else None
     return ClaimRef(found[1], found[2]) if found else None

@@ -17,7 +17,7 @@ from ..watch.parts import header, metadata, picked
 Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
 
-# ``resourceapi.Finalizer``: on a claim while it is allocated.
+# ``resourceapi.Finalizer``: kube-scheduler sets it on a claim before it allocates the claim.
 FINALIZER: t.Final = "resource.kubernetes.io/delete-protection"
 # ``resourceapi.ExtendedResourceClaimAnnotation``
 SPECIAL: t.Final = "resource.kubernetes.io/extended-resource-claim"
@@ -52,13 +52,8 @@ def results(claim: Json) -> list[Json]:
     return found
 
 
-def protected(claim: Json) -> bool:
-    """Return whether the claim has the finalizer that kube-scheduler sets before it allocates."""
-    return FINALIZER in (claim["metadata"].get("finalizers") or [])
-
-
 def protection(uid: str) -> Json:
-    """Return a strategic merge patch that adds this finalizer to the claim with this UID, and
+    """Return a strategic merge patch that adds FINALIZER to the claim with this UID, and
     removes none.
     """
     return {"metadata": {"uid": uid, "finalizers": [FINALIZER]}}

@@ -12,11 +12,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import sys
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..times import format_micro_time, parse_time
-from ..watch.parts import header, metadata
+from ..watch.parts import header, interned, metadata, shared
 from .claim_ref import CLAIM, ClaimRef
 
 Json = dict[str, t.Any]
@@ -187,6 +188,22 @@ def pool_device(pool: str, device: str) -> str:
     return f"{pool}/{device}"
 
 
+def labels_of(meta: Json) -> Mapping[str, str]:
+    """Return the labels of the metadata of an object."""
+    return shared({sys.intern(name): sys.intern(text) for name, text in (meta.get("labels") or {}).items()})
+
+
+def annotations_of(meta: Json) -> Mapping[str, str]:
+    """Return the annotations of the metadata of an object, without the note of ``kubectl apply``."""
+    found = (meta.get("annotations") or {}).items()
+    return {sys.intern(name): _short(str(text or "")) for name, text in found if name != LAST_APPLIED}
+
+
+def _short(text: str) -> str:
+    """Intern a text that many devices may share."""
+    return sys.intern(text) if len(text) < 8 else text
+
+
 def trimmed(obj: Json) -> Json:
     """Return the part of a ComposabilityRequest or ComposableResource that is kept: all but the
     note of ``kubectl apply``.
@@ -195,4 +212,5 @@ def trimmed(obj: Json) -> Json:
     if notes := obj["metadata"].get("annotations"):
         kept["annotations"] = {name: text for name, text in notes.items() if name != LAST_APPLIED}
     status = obj.get("status") or {}
-    return {**header(obj), "metadata": kept, "spec": obj["spec"], **({"status": status} if status else {})}
+    return {**header(obj), "metadata": kept, "spec": interned(obj["spec"]),
+            **({"status": interned(status)} if status else {})}

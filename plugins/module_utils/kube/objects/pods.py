@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..watch.parts import header, metadata, picked
+from ..watch.parts import header, metadata, picked, shared
 from .provisioning_requests import CONSUMES
 
 Json = dict[str, t.Any]
@@ -186,13 +186,15 @@ def trimmed(pod: Json) -> Json:
     """
     spec = pod.get("spec") or {}
     names = _BOUND if spec.get("nodeName") else [name for name in spec if name not in _UNREAD]
-    kept = {name: spec[name] for name in names if name in spec}
+    kept = {name: shared(spec[name]) for name in names if name in spec}
     for kind in ("containers", "initContainers"):
         if kind in spec:
-            kept[kind] = [trimmed_container(each) for each in spec[kind]]
+            kept[kind] = shared([trimmed_container(each) for each in spec[kind]])
     if "volumes" in spec and not spec.get("nodeName"):
         kept["volumes"] = [_trimmed_volume(each) for each in spec["volumes"]]
-    said = metadata(pod, "labels")
+    said = metadata(pod)
+    if "labels" in pod["metadata"]:
+        said["labels"] = shared(pod["metadata"]["labels"])
     if notes := pod["metadata"].get("annotations"):
         said["annotations"] = picked(notes, (GROUP_SIZE, CONSUMES))
     if _group_name(said) and (owner := job(pod)):
@@ -228,4 +230,4 @@ def _trimmed_status(pod: Json) -> Json:
     for kind in ("containerStatuses", "initContainerStatuses"):
         if resized := [picked(each, _RESIZED) for each in status.get(kind) or () if each.get("resources")]:
             kept[kind] = resized
-    return kept
+    return shared(kept)

@@ -10,6 +10,7 @@ the status describes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..api_resources import Object
@@ -19,27 +20,25 @@ MESSAGE_LIMIT = 32768
 _READY_STATES = ("Online", "Running")
 
 
-def with_ready(obj: Object, status: Object, now: str) -> list[Object]:
+def with_ready(present: Sequence[Object], generation: int, status: Object, now: str) -> list[Object]:
     """Return the conditions of an object of CoHDI's kinds for a new status: Ready, and the others
     unchanged.
 
-    ``status``: the new status with ``state`` and ``error``. ``now`` (RFC 3339, seconds): becomes
-    lastTransitionTime if Ready changes. An object is ready if its state is the wanted one and it
-    has no error.
+    ``present``: its conditions. ``generation``: its ``metadata.generation``. ``status``: the new
+    status with ``state`` and ``error``. ``now`` (RFC 3339, seconds): becomes lastTransitionTime if
+    Ready changes. An object is ready if its state is the wanted one and it has no error.
     """
-    present = (obj.get("status") or {}).get("conditions") or []
     old: Object = next((condition for condition in present if condition.get("type") == READY), {})
     state, error = str(status.get("state") or ""), str(status.get("error") or "")
     ready = "True" if state in _READY_STATES and not error else "False"
     new: dict[str, Any] = {
         "type": READY, "status": ready, "reason": state or "Pending", "message": error[:MESSAGE_LIMIT],
-        "observedGeneration": int(obj["metadata"].get("generation") or 0),
+        "observedGeneration": generation,
         "lastTransitionTime": old["lastTransitionTime"] if old.get("status") == ready else now}
     return [new if condition is old else condition for condition in present] if old else [*present, new]
 
 
-def outdated(obj: Object) -> bool:
-    """Return whether its condition Ready is of an older generation, False without the condition."""
-    generation = int(obj["metadata"].get("generation") or 0)
+def outdated(present: Iterable[Object], generation: int) -> bool:
+    """Return whether the condition Ready is of an older generation, False without the condition."""
     return any(condition.get("type") == READY and int(condition.get("observedGeneration") or 0) < generation
-               for condition in (obj.get("status") or {}).get("conditions") or [])
+               for condition in present)

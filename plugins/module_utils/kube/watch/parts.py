@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a watched object that are kept. Equal parts of many decoded objects are in memory
-once.
+"""The parts of a watched object that are kept. Equal parts of many objects are in memory once.
 
 No code changes such a part, so several objects can share it.
 """
@@ -48,13 +47,22 @@ class SharedParts:
 shared = SharedParts()
 
 
-class Trimmed(dict[str, t.Any]):
-    """The kept part of an object. The class marks that it is already trimmed. ``length``: of its
-    text.
-    """
+def interned(part: T) -> T:
+    """Return an equal part whose texts are in memory once. For parts with few texts of their own."""
+    found: t.Any = part
+    if isinstance(part, str):
+        found = sys.intern(part)
+    elif isinstance(part, dict):
+        found = {sys.intern(name): interned(value) for name, value in part.items()}
+    elif isinstance(part, list):
+        found = [interned(each) for each in part]
+    return t.cast(T, found)
 
-    __slots__ = ("__weakref__", "length")
-    length: int
+
+class Trimmed(dict[str, t.Any]):
+    """The kept part of an object. The class marks that it is already trimmed."""
+
+    __slots__ = ()
 
 
 def picked(part: Object, names: t.Iterable[str]) -> dict[str, t.Any]:

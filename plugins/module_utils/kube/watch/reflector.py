@@ -220,7 +220,7 @@ class Reflector:
     def _tell_listed(self, key: Key, listed: Set[Key]) -> None:
         """Notify the listener of one key. Objects written after the list have their own event."""
         namespace, name = key
-        old, new = self.store.told(key), self.store.peek(name, namespace)
+        old, new = self.store.told(key), self.store.stored(name, namespace)
         if key not in listed:
             if old is not None:
                 self._tell("DELETED", key, old, old=old)

@@ -9,11 +9,10 @@ import contextlib
 import logging
 import threading
 import typing as t
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 
 from ...model.value import Value
 from ..api_resources import Object
-from .contents import Contents, Handles, PackedObjects
 from .index import Index, Indexer
 from .keys import Key, kept_key, key_of, version_number, version_of
 from .parts import Trimmed
@@ -60,7 +59,7 @@ class BaseStore:
         self._indexes = {name: Index(indexer) for name, indexer in indexers.items()}
         self._trim = trim
         self._lock = threading.RLock()
-        self._objects = Contents()
+        self._objects: dict[Key, t.Any] = {}
         self._tombstones: dict[Key, int] = {}
         self._rewound: set[Key] = set()
         self._same_is_other = False
@@ -74,7 +73,7 @@ class BaseStore:
         """
         with self._lock:
             made = Changes(keys, self._lock)
-            for obj in self._objects if known else ():
+            for obj in self._objects.values() if known else ():
                 made.note(obj)
             self._followers.append(made)
             return made
@@ -156,7 +155,7 @@ class BaseStore:
     def known(self, obj: Object) -> t.Any:
         """Return the stored object if it has the same version as ``obj``, else None."""
         with self._lock:
-            known = self._objects.peek(key_of(obj))
+            known = self._objects.get(key_of(obj))
         return known if known is not None and version_of(known) == version_of(obj) >= 0 else None
 
     def take_listed(self, obj: Object) -> Object:
@@ -174,7 +173,7 @@ class BaseStore:
         key, version = key_of(obj), version_of(obj)
         with self._lock:
             self._bury(key, version)
-            known = self._objects.peek(key)
+            known = self._objects.get(key)
             if known is None or 0 <= version < version_of(known):
                 return False
             self._give_up(key)
@@ -204,65 +203,58 @@ class BaseStore:
             self._rewound, self._same_is_other = set(), False
             return gone
 
-    def peek(self, name: str, namespace: str = "") -> t.Any:
-        """Return what is kept of one object, or None, without marking it as recently used."""
+    def stored(self, name: str, namespace: str = "") -> t.Any:
+        """Return what is kept of one object, or None."""
         with self._lock:
-            return self._objects.peek((namespace, name))
+            return self._objects.get((namespace, name))
+
+    def at(self, index: str, key: Hashable) -> list[t.Any]:
+        """Return what is kept of the objects for which the indexer ``index`` returned ``key``.
+
+        It is the same object as long as nothing has changed. Raise KeyError for an unknown index.
+        """
+        with self._lock:
+            return [self._objects[each] for each in self._keys(index, key)]
 
     def list(self) -> Objects:
-        """Return all objects as JSON at once, unordered. Use ``each`` if there may be many."""
+        """Return all objects as JSON, unordered."""
         return [*self.each()]
 
     def each(self) -> Iterator[Object]:
-        """Iterate over the present objects as JSON, decoding one at a time, unordered."""
+        """Iterate over the present objects as JSON, unordered."""
         with self._lock:
-            found = self._objects.handles()
-        for key, kept in found:
-            with self._lock:
-                obj = self._objects.read(key, kept)
-            yield obj.as_object() if isinstance(obj, Value) else obj
+            found = [*self._objects.values()]
+        return (obj.as_object() if isinstance(obj, Value) else obj for obj in found)
 
-    def handles(self, index: str, key: Hashable) -> Handles:
-        """Return the objects of ``by`` as handles: the same bytes as long as the object is the
-        same.
-        """
+    def all_keys(self) -> set[Key]:
+        """Return the keys of all objects."""
         with self._lock:
-            return [(each, self._objects.handle(each)) for each in self._keys(index, key)]
-
-    def all_handles(self) -> Handles:
-        """Return the handles of all objects."""
-        with self._lock:
-            return self._objects.handles()
+            return {*self._objects}
 
     def count(self, index: str, key: Hashable) -> int:
-        """Return how many objects ``by`` finds."""
+        """Return how many objects ``at`` finds."""
         with self._lock:
             return len(self._keys(index, key))
 
     def has(self, index: str, key: Hashable) -> bool:
-        """Return whether ``by`` finds an object. Nothing is decoded."""
+        """Return whether ``at`` finds an object."""
         with self._lock:
             return bool(self._indexes[index].at(key))
 
     def keys(self, index: str) -> tuple[Hashable, ...]:
-        """Return the keys for which ``by`` finds objects."""
+        """Return the keys for which ``at`` finds objects."""
         with self._lock:
             return self._indexes[index].places()
 
     def names(self) -> set[str]:
         """Return the names of all objects."""
         with self._lock:
-            return {name for (_namespace, name), _kept in self._objects.handles()}
+            return {name for _namespace, name in self._objects}
 
     def names_at(self, index: str, key: Hashable) -> tuple[str, ...]:
-        """Return the names of the objects that ``by`` finds. Nothing is decoded."""
+        """Return the names of the objects that ``at`` finds."""
         with self._lock:
             return tuple(name for _namespace, name in self._keys(index, key))
-
-    def age(self) -> None:
-        """Drop decoded objects that were not used since the last call."""
-        with self._lock:
-            self._objects.age()
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -270,14 +262,14 @@ class BaseStore:
     def _is_newer(self, key: Key, version: int) -> bool:
         if version < 0:
             return True
-        known = self._objects.peek(key)
+        known = self._objects.get(key)
         return version > (version_of(known) if known is not None else self._tombstones.get(key, -1))
 
     def _went_back(self, key: Key, version: int) -> bool:
         """Return whether a listed object differs from the object that was known when the list
         began.
         """
-        known = self._objects.peek(key)
+        known = self._objects.get(key)
         return known is None or self._same_is_other or version_of(known) != version
 
     def _put(self, key: Key, obj: Object | Value) -> Key:
@@ -285,11 +277,8 @@ class BaseStore:
         self._rewound.discard(key)
         if self._undelivered and key not in self._objects:
             self._undelivered.changes(key)
-        recent = self._objects.is_recent(key)
         self._take(key)
-        self._objects.put(key, obj)
-        if recent:  # callers of the previous version will use this one too
-            self._objects.get(key)
+        self._objects[key] = obj
         self._tombstones.pop(key, None)
         for follower in self._followers:
             follower.note(obj)
@@ -309,7 +298,7 @@ class BaseStore:
             index.discard(place, key)
 
     def _drop_unlisted(self, key: Key, taken: int) -> bool:
-        known = version_of(self._objects.read(key, self._objects.handle(key)))
+        known = version_of(self._objects[key])
         if 0 <= taken < known and key not in self._rewound:
             return False
         self._bury(key, taken if taken >= 0 else known)
@@ -341,37 +330,21 @@ class BaseStore:
 
 
 class Store(BaseStore):
-    """A store of raw JSON. Trimmed objects are packed (``packed.py``). All callers get the same dict as
-    long as it is referenced.
-    """
+    """A store of raw JSON."""
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """Return one object, or None."""
-        with self._lock:
-            found: Object | None = self._objects.get((namespace, name))
+        found: Object | None = self.stored(name, namespace)
         return found
 
     def by(self, index: str, key: Hashable) -> Objects:
         """Return the objects for which the indexer ``index`` returned ``key``. Raise KeyError for
         an unknown index.
         """
-        with self._lock:
-            return [self._objects[each] for each in self._keys(index, key)]
-
-    def each_by(self, index: str, key: Hashable) -> Iterator[Object]:
-        """Iterate over the objects of ``by``, decoding one at a time."""
-        for where, kept in self.handles(index, key):
-            with self._lock:
-                obj = self._objects.read(where, kept)
-            yield obj
-
-    def packed(self, handles: Handles) -> Sequence[Object]:
-        """Return the objects of handles, decoded on each access."""
-        return PackedObjects(self._objects.unpacked, tuple(kept for _key, kept in handles))
+        return self.at(index, key)
 
     def first(self, index: str, key: Hashable) -> Object | None:
         """Return one of the objects that ``by`` finds, or None. For keys of a single object, such
         as a UID.
         """
-        with self._lock:
-            return next((self._objects[each] for each in self._keys(index, key)), None)
+        return next(iter(self.by(index, key)), None)

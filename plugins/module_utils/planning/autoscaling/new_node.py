@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from ...model.node import Node
 from ..scheduling.cycle import CycleState
 from ..scheduling.feasibility import filter_node
 from ..scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
@@ -28,11 +30,11 @@ PASSING = (
 """Prefixes of the keys of taints that a node has only temporarily."""
 
 
-def why_no_new_node(pod: Json, nodes: Iterable[Json], classes: Mapping[str, Json], most_devices: int) -> str:
+def why_no_new_node(pod: Json, nodes: Iterable[Node], classes: Mapping[str, Json], most_devices: int) -> str:
     """Return why no further node of a group can serve a pod, empty if one may or the group has no
     node. Pure.
 
-    Arguments: ``pod``: raw, with its requests. ``nodes``: raw nodes of the group at present.
+    Arguments: ``pod``: raw, with its requests. ``nodes``: nodes of the group at present.
     ``classes``: raw DeviceClasses by name. ``most_devices``: how many devices of a DeviceClass one
     node can have.
 
@@ -41,8 +43,8 @@ def why_no_new_node(pod: Json, nodes: Iterable[Json], classes: Mapping[str, Json
     try:
         if reason := _too_many(pod, classes, most_devices):
             return reason
-        known = [raw for raw in nodes if (raw.get("status") or {}).get("allocatable")]
-        reasons = Counter(_why_not_on(pod, raw, classes) for raw in known)
+        known = [node for node in nodes if node.allocatable]
+        reasons = Counter(_why_not_on(pod, node, classes) for node in known)
     except BadQuantity as error:
         return str(error)
     if not reasons or "" in reasons:
@@ -59,19 +61,16 @@ def _too_many(pod: Json, classes: Mapping[str, Json], most: int) -> str:
                  for name, n in sorted(asked.items()) if n > most), "")
 
 
-def _why_not_on(pod: Json, raw: Json, classes: Mapping[str, Json]) -> str:
+def _why_not_on(pod: Json, node: Node, classes: Mapping[str, Json]) -> str:
     """Return why a node like this one, without its pods, does not suit. Raise BadQuantity."""
-    cache, facts = ParseCache(), NodeFacts(NAME, _as_new(raw))
+    cache, facts = ParseCache(), NodeFacts(NAME, _as_new(node))
     info = cache.pod(pod)
     state = CycleState(SchedulingSnapshot(0.0, {NAME: facts}), cache)
     room = state.nodes[NAME].filter_room(info, frozenset(classes_by_resource(classes)))
     return filter_node(info, state.infos[NAME]) or room
 
 
-def _as_new(raw: Json) -> Json:
+def _as_new(node: Node) -> Node:
     """Return the node with a name of its own, not cordoned, and without temporary taints."""
-    spec = raw.get("spec") or {}
-    labels = {**(raw["metadata"].get("labels") or {}), HOSTNAME: NAME}
-    taints = [taint for taint in spec.get("taints") or () if not str(taint.get("key")).startswith(PASSING)]
-    return {**raw, "metadata": {**raw["metadata"], "name": NAME, "labels": labels},
-            "spec": {**spec, "unschedulable": False, "taints": taints}}
+    taints = tuple(taint for taint in node.taints if not str(taint.get("key")).startswith(PASSING))
+    return replace(node, name=NAME, labels={**node.labels, HOSTNAME: NAME}, unschedulable=False, taints=taints)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ...model.node import Node
 from ..device_info import DRIVER_LABEL
 from ..node.snapshot import PodRef
 from ..scheduling.cycle import CycleState
@@ -49,7 +50,7 @@ NO_NODES = "no node can be added"
 class NodeOption:
     """A group to which its provider can add nodes.
 
-    ``raw``: a Node object as a new one would be. ``room``: how many more nodes may be added.
+    ``node``: what a new Node would say. ``room``: how many more nodes may be added.
     ``coming``: ordered nodes that do not exist yet, which are used first. ``fabric``: fabric of its
     machine, None for none. ``limit``: devices of each model that a node could be given.
     ``devices``: by model, devices that a node brings. ``cost``: of a node, in the unit of
@@ -57,7 +58,7 @@ class NodeOption:
     """
 
     group: str
-    raw: Json
+    node: Node
     room: int
     fabric: int | None = None
     limit: int = 50
@@ -261,15 +262,15 @@ def _facts(option: NodeOption, name: str, snapshot: SchedulingSnapshot) -> NodeF
     """Return the node as it would be, with the devices that it brings, if their attributes are
     known.
     """
-    labels = {**option.raw["metadata"].get("labels", {}), "kubernetes.io/hostname": name}
-    raw = {**option.raw, "metadata": {**option.raw["metadata"], "name": name, "labels": labels}}
+    labels = {**option.node.labels, "kubernetes.io/hostname": name}
+    node = replace(option.node, name=name, labels=labels)
     driver = str(labels.get(DRIVER_LABEL) or "")
     samples = {model: found for model in option.devices if (found := _sample(model, driver, snapshot))}
     stock = {model: Stock(tuple(IdleDevice(f"{name}-{i}", samples[model][1], samples[model][0]) for i in range(n)),
                           limit=max(n, option.limit))
              for model, n in option.devices.items() if model in samples}
     on_fabric = option.fabric is not None or bool(stock)
-    return NodeFacts(name, raw, (), name if on_fabric else None, option.fabric if option.fabric is not None else -1,
+    return NodeFacts(name, node, (), name if on_fabric else None, option.fabric if option.fabric is not None else -1,
                      "" if on_fabric else "the node is on no fabric", stock, default_limit=option.limit, driver=driver)
 
 

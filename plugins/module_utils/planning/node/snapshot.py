@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from ...model.request import Request
-from ...model.resource import Resource
+from ...model.resource import OF_OBJECT, Resource
 from ..settings import DeviceModel
 
 FOREIGN = "another operator began to attach its device and left no record"
 UNREADABLE = "its annotation composable.infra/attach cannot be read"
-_READ: t.Final = tuple(each.name for each in fields(Resource))
+_READ: t.Final = tuple(each.name for each in fields(Resource) if each.name not in OF_OBJECT)
 _REQUESTED: t.Final = tuple(each.name for each in fields(Request))
 
 
@@ -142,7 +142,8 @@ class ComposableResource(Resource):
 
     @classmethod
     def of(cls, resource: Resource, **seen: t.Any) -> ComposableResource:
-        """Return what an object says, with what was seen besides. A field that was seen wins."""
+        """Return what a plan reads of an object, with what was seen besides. A field that was seen
+        wins."""
         return cls(**{name: getattr(resource, name) for name in _READ if name not in seen}, **seen)
 
     @property

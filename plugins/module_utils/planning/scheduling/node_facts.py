@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ...model.node import Node
 from ..device_info import DRIVER_LABEL
 from ..node.demand import PREPARING, limits
 from ..node.snapshot import ComposableResource, NodeSnapshot
@@ -23,26 +24,26 @@ The UUID is set only if one entry stands for all equal devices.
 Entry = Callable[[ComposableResource], "Shown | None"]
 
 
-def node_facts(snapshot: NodeSnapshot, raw: Json, pods: Sequence[Json], settings: Settings,
+def node_facts(snapshot: NodeSnapshot, node: Node, pods: Sequence[Json], settings: Settings,
                entry: Entry, places: Mapping[str, str | int]) -> NodeFacts:
     """Return the facts of one node.
 
     A device of a placement that still waits counts as idle or coming. The planner subtracts it.
     """
     if snapshot.machine is None:
-        return NodeFacts(snapshot.name, raw, pods, problem=snapshot.problem)
+        return NodeFacts(snapshot.name, node, pods, problem=snapshot.problem)
     present = frozenset({r.model for r in snapshot.resources} | {r.model for r in snapshot.requests if r.size > 0})
     stock = {m.cdi_model_name: _stock(snapshot, m, settings, entry) for m in settings.models
              if m.cdi_model_name in present or limits(snapshot, m, settings)[1] != settings.max_devices_per_node}
     blocked = {**snapshot.blocked, **{m.cdi_model_name: why for m in settings.models
                                       if (why := stuck_device(snapshot, (m.cdi_model_name,)))}}
-    return NodeFacts(snapshot.name, raw, pods, snapshot.machine, snapshot.fabric, snapshot.problem, stock, present,
-                     blocked, settings.max_devices_per_node, places, nodes_driver(raw))
+    return NodeFacts(snapshot.name, node, pods, snapshot.machine, snapshot.fabric, snapshot.problem, stock, present,
+                     blocked, settings.max_devices_per_node, places, nodes_driver(node))
 
 
-def nodes_driver(raw: Json) -> str:
+def nodes_driver(node: Node) -> str:
     """Return the DRA driver in the label of a node, empty for none."""
-    return str((raw["metadata"].get("labels") or {}).get(DRIVER_LABEL) or "")
+    return node.labels.get(DRIVER_LABEL, "")
 
 
 def _stock(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings, entry: Entry) -> Stock:

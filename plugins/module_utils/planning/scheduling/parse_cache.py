@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from .demand_reader import SPARE, DemandReader
 from .filters.node_resources import Amounts, allocatable
+from .framework.equal_amounts import EqualAmounts
 from .framework.node_info import NodeInfo
-from .framework.pod_dedup import PodDedup
 from .framework.pod_info import PodInfo
 from .framework.quantity import BadQuantity
 from .snapshot import Json, NodeFacts, SchedulingSettings, SchedulingSnapshot
@@ -28,7 +28,7 @@ class ParseCache:
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInfo] = {}
-        self._dedup = PodDedup()
+        self._amounts = EqualAmounts()
         self._nodes: dict[str, NodeInfo] = {}
         self._demand_reader: DemandReader | None = None
 
@@ -46,6 +46,7 @@ class ParseCache:
         known = self._pods.get(raw["metadata"]["uid"])
         if known is None or known.raw is not raw:
             known = self._pods[raw["metadata"]["uid"]] = PodInfo.from_raw(raw)
+            known.requests = self._amounts.once(known.requests)
         return known
 
     def node(self, facts: NodeFacts) -> NodeInfo:
@@ -56,25 +57,16 @@ class ParseCache:
         known = self._nodes.get(facts.name)
         if known is None or not _read_from(known, facts):
             try:
-                known = self._read(facts, facts.pods, allocatable(facts.raw))
+                known = self._read(facts, facts.pods, allocatable(facts.node))
             except BadQuantity:
                 known = self._read(facts, (), {})
             self._nodes[facts.name] = known
         return known
 
     def _read(self, facts: NodeFacts, pods: Sequence[Json], offered: Amounts) -> NodeInfo:
-        spec = facts.raw.get("spec") or {}
-        labels = (facts.raw.get("metadata") or {}).get("labels") or {}
-        return NodeInfo(facts.name, facts.raw, facts.pods, labels, tuple(spec.get("taints") or ()),
-                        bool(spec.get("unschedulable")), self._dedup.amounts(offered), self._infos(pods))
-
-    def _infos(self, pods: Sequence[Json]) -> tuple[PodInfo, ...]:
-        """Return the pods on a node. Pods that are decoded only for this keep only their parsed
-        fields.
-        """
-        if isinstance(pods, tuple):
-            return tuple(self.pod(pod) for pod in pods)
-        return tuple(self._dedup.placed(PodInfo.from_raw(pod)) for pod in pods)
+        node = facts.node
+        return NodeInfo(facts.name, node, facts.pods, node.labels, node.taints, node.unschedulable,
+                        self._amounts.once(offered), tuple(map(self.pod, pods)))
 
     def demand_reader(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
         """Return the demand reader, a new one if models, samples, classes or settings changed."""
@@ -96,6 +88,6 @@ class ParseCache:
 
 def _read_from(info: NodeInfo, facts: NodeFacts) -> bool:
     """Return whether the info was parsed from this Node object and these pod objects."""
-    if info.raw is not facts.raw or len(info.raw_pods) != len(facts.pods):
+    if info.node is not facts.node or len(info.raw_pods) != len(facts.pods):
         return False
     return info.raw_pods is facts.pods or all(a is b for a, b in zip(info.raw_pods, facts.pods, strict=True))

@@ -14,6 +14,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...model.node import Node
 from ..actions import WaitReason
 from ..fairness import Shares
 from ..node.snapshot import PodRef
@@ -96,7 +97,7 @@ class NodeFacts:
     """One node of the cluster. Nodes without a machine are included, since terms about other pods
     count their pods.
 
-    ``raw``: the Node object. ``pods``: raw pods that are bound or nominated to it and have not
+    ``node``: what the Node says. ``pods``: raw pods that are bound or nominated to it and have not
     ended. ``machine``, ``fabric``: the machine and fabric at the CDI Manager, None for none.
     ``problem``: why there is none. ``stock``: by model. A model without an entry has no devices and
     the limit ``default_limit``. ``present``: models of which the node has devices or was promised
@@ -107,7 +108,7 @@ class NodeFacts:
     """
 
     name: str
-    raw: Json
+    node: Node
     pods: Sequence[Json] = ()
     machine: str | None = None
     fabric: int | None = None

@@ -17,18 +17,16 @@ import typing as t
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ...kube.objects import claims, cohdi
-from ...kube.objects.claim_ref import read_claim
-from ...kube.times import parse_time
 from ...kube.watch.store import Changes
 from ...model.claim import ResourceClaim
+from ...model.resource import Resource
 from ...planning.accounting.sums import HOUR, Counted, Place, Rows, Sum, together
-from ..state.adapters import read_resource
 from ..state.cluster_state import ClusterState
-from ..state.indexers import slice_node
+from ..state.indexers import resource_node, slice_node
+from ..values import resource_values
 from .moments import ALLOCATED, ATTACHED, DETACHED, RELEASED, Moments
 from .replay import Replay
-from .uses import ANNOTATION, Attachment, Use, of_resource
+from .uses import ANNOTATION, Attachment, Use, parse
 
 Json = dict[str, t.Any]
 SLICE_SECONDS: t.Final = 0.02
@@ -72,8 +70,7 @@ class Ledger:
         with self._lock:
             self._active = True
             self._changes = self._changes or [
-                state.resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-                state.slices.follow(slice_node),
+                state.resources.follow(resource_node), state.slices.follow(slice_node),
                 state.claims.follow(_nodes_of)]
             found = {name for each in self._changes for name in each.take()}
             if _ANYWHERE in found:
@@ -84,10 +81,11 @@ class Ledger:
         """Read the devices of a node and their claims."""
         with self._lock:
             now, users = self._clock(), self._state.users(node)
-            resources = {str(raw["metadata"]["name"]): raw for raw in self._state.resources.by("node", node)}
+            resources = {kept.name: kept for kept in self._state.resources.at("node", node)}
             known = self._nodes.setdefault(sys.intern(node), {})
-            for name, raw in resources.items():
-                known[name] = self._read(name, raw, known.get(name), users.get(name), now)
+            for name, found in resources.items():
+                if isinstance(found, Resource):  # one that cannot be read stays as it was
+                    known[name] = self._read(name, found, known.get(name), users.get(name), now)
             for name in known.keys() - resources.keys():
                 old = known.pop(name)
                 new = old if old.ended or not old.attached else self._ended(name, old, now)
@@ -96,9 +94,10 @@ class Ledger:
             if not known:
                 del self._nodes[node]
 
-    def _read(self, name: str, raw: Json, old: Attachment | None, user: ResourceClaim | None, now: float) -> Attachment:
+    def _read(self, name: str, found: Resource, old: Attachment | None, user: ResourceClaim | None, now: float
+              ) -> Attachment:
         """Return a ComposableResource as it is now. ``old``: as it was, None if it was not known."""
-        device, known = _device(raw), old or self._remembered(name, raw, user, now)
+        device, known = found.device_uid, old or self._remembered(name, found, user, now)
         if old and not device and not old.ended:
             known = self._ended(name, old, now)
         elif device and known.ended:
@@ -106,44 +105,43 @@ class Ledger:
             old, known = None, Attachment(known.model)
         if device and not known.attached:
             seen = self._moments.of(ATTACHED, name) or now
-            known = self._keyed(replace(known, attached=seen, meant=_meant(raw)), raw)
-        known = self._with_user(known, str(raw["spec"]["target_node"]), user, now)
+            known = self._keyed(replace(known, attached=seen, meant=_meant(found)), found)
+        known = self._with_user(known, found.node, user, now)
         self._note_late(old, known)
         return known
 
-    def _keyed(self, known: Attachment, raw: Json, *, existed: bool = False) -> Attachment:
+    def _keyed(self, known: Attachment, found: Resource, *, existed: bool = False) -> Attachment:
         """Return it with its key. Before any sums are stored, an attach that ``existed`` is not counted."""
-        key = _key(raw)
+        key = _key(found)
         return replace(known, key=key, counted=self._counted.has(key, known.attached) if self.until else existed)
 
-    def _remembered(self, name: str, raw: Json, user: ResourceClaim | None, now: float) -> Attachment:
+    def _remembered(self, name: str, found: Resource, user: ResourceClaim | None, now: float) -> Attachment:
         """Return what an earlier process wrote, when this process sees a ComposableResource first.
 
         Without a note, the time of the request stands for that of the attach.
         """
-        made = Attachment(sys.intern(str(raw["spec"]["model"])))
-        seen, noted = self._moments.of(ATTACHED, name), of_resource(raw)
-        if seen or (noted is None and not _device(raw)):
+        made = Attachment(found.model)
+        seen, noted = self._moments.of(ATTACHED, name), parse(found.annotation(ANNOTATION), found.model)
+        if seen or (noted is None and not found.device_uid):
             return made
         if noted is None:
-            asked = cohdi.read_intent(raw)[1] or parse_time(raw["metadata"].get("creationTimestamp"))
-            found = self._keyed(replace(made, attached=asked or now, meant=_meant(raw)), raw, existed=True)
-            return self._replayed(found, raw)
-        known = replace(noted, model=made.model, meant=_meant(raw))
-        if (current := known.current) and not self._has(current, raw["spec"]["target_node"], user):
+            known = replace(made, attached=found.asked or found.created or now, meant=_meant(found))
+            return self._replayed(self._keyed(known, found, existed=True), found)
+        known = replace(noted, meant=_meant(found))
+        if (current := known.current) and not self._has(current, found.node, user):
             known = replace(known, uses=(*known.uses[:-1], self._lost(current, user, now)))
-        known = self._replayed(known, raw).settled(self.until, self._counted)
-        if _device(raw):
-            return self._keyed(known, raw, existed=True)
+        known = self._replayed(known, found).settled(self.until, self._counted)
+        if found.device_uid:
+            return self._keyed(known, found, existed=True)
         last = max((use.ended for use in known.uses), default=0.0)
         ended = max(last, known.attached, min(now, self.until))
         # Its device is gone, so only the note tells which attach it was. Earlier releases wrote no key.
         return replace(known, ended=ended, counted=not known.key or self._counted.has(known.key, known.attached))
 
-    def _replayed(self, known: Attachment, raw: Json) -> Attachment:
+    def _replayed(self, known: Attachment, found: Resource) -> Attachment:
         """Add the uses that began and ended while no process ran."""
         uses, seen = [*known.uses], {use.uid for use in known.uses}
-        for use in self.replay.of(self._state.own_keys(read_resource(raw, self._state.settings))):
+        for use in self.replay.of(self._state.own_keys(found)):
             last = uses[-1].ended if uses else known.attached
             if use.uid not in seen and last and use.ended > last:
                 self.uncertain += self.replay.spread.get(use.uid, 0.0)
@@ -250,38 +248,32 @@ class Ledger:
 
     def notes(self, resource: str) -> Mapping[str, str | None]:
         """Return the annotation of a ComposableResource with its claims of now."""
-        raw = self._state.resources.get(resource)
-        if raw is None or not self._active:
+        found = self._state.resources.value(resource)
+        if found is None or not self._active:
             return {}
-        node = str(raw["spec"]["target_node"])
-        self.read(node)
-        known = self._nodes.get(node, {}).get(resource)
+        self.read(found.node)
+        known = self._nodes.get(found.node, {}).get(resource)
         return {ANNOTATION: known.text()} if known and known.attached else {}
 
     def ended_at(self, resource: str) -> float:
         """Return when the last time of a leaving device ended, 0.0 if it is counted or unknown."""
-        raw = self._state.resources.get(resource)
-        if raw is None or not self._active:
+        found = self._state.resources.value(resource)
+        if found is None or not self._active:
             return 0.0
-        node = str(raw["spec"]["target_node"])
-        self.read(node)
-        known = self._nodes.get(node, {}).get(resource)
+        self.read(found.node)
+        known = self._nodes.get(found.node, {}).get(resource)
         return known.ended if known and known.ended > self.until else 0.0
 
 
-def _device(raw: Json) -> str:
-    return str((raw.get("status") or {}).get("cdi_device_id") or "")
+def _nodes_of(claim: ResourceClaim) -> tuple[str, ...]:
+    return (claim.node or _ANYWHERE,) if claim.results else ()
 
 
-def _nodes_of(claim: Json) -> tuple[str, ...]:
-    return (claims.node(claim) or _ANYWHERE,) if claims.results(claim) else ()
-
-
-def _meant(raw: Json) -> str:
-    claim = read_claim(raw)
+def _meant(found: Resource) -> str:
+    claim = resource_values.noted_claim(found)
     return sys.intern(claim.key.partition("/")[0]) if claim else ""
 
 
-def _key(raw: Json) -> str:
+def _key(found: Resource) -> str:
     """Return a short name of a ComposableResource with its device."""
-    return hashlib.blake2s(f"{raw['metadata']['uid']} {_device(raw)}".encode(), digest_size=5).hexdigest()
+    return hashlib.blake2s(f"{found.uid} {found.device_uid}".encode(), digest_size=5).hexdigest()

@@ -14,7 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, PODS, ApiResource
-from ...kube.objects import claims
+from ...model.claim import ResourceClaim
+from ...model.value import Value
+from ..values.resource_values import device_uid
 
 Json = dict[str, t.Any]
 MOST: t.Final = 20_000
@@ -33,23 +35,25 @@ class Moments:
         self._known: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._labels: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+    def object_changed(self, kind: str, resource: ApiResource, obj: t.Any, old: t.Any) -> None:
         """Note the times of a change. It runs on the thread of the watch."""
         if resource == CLAIMS:
             self._claim_changed(kind, obj, old)
         elif resource == COMPOSABLE_RESOURCES:
-            device, before = _device(obj), _device(old or {})
+            device, before = device_uid(obj), device_uid(old)
             if device and not before and old is not None:
-                self.note(ATTACHED, obj["metadata"]["name"], self._clock())
+                self.note(ATTACHED, obj.name, self._clock())
             if (before and not device) or kind == "DELETED":
-                self.note(DETACHED, obj["metadata"]["name"], self._clock())
+                self.note(DETACHED, obj.name, self._clock())
         elif resource == PODS and self._label and (obj.get("spec") or {}).get("resourceClaims"):
             self._note_label(obj)
 
-    def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
-        now, uid = self._clock(), str(claim["metadata"]["uid"])
-        devices = {*claims.device_keys(claim)} if kind != "DELETED" else set()
-        before = {*claims.device_keys(old)} if old else None
+    def _claim_changed(self, kind: str, claim: Value, old: Value | None) -> None:
+        if not isinstance(claim, ResourceClaim):
+            return
+        now, uid = self._clock(), claim.uid
+        devices = {*claim.device_keys} if kind != "DELETED" else set()
+        before = {*old.device_keys} if isinstance(old, ResourceClaim) else None
         if devices and before is not None and devices != before:
             self.note(ALLOCATED, uid, now)
         if kind == "DELETED" or (before and devices != before):
@@ -81,7 +85,3 @@ class Moments:
         """Return the label of the first of these pods that has one, else an empty text."""
         with self._lock:
             return next((value for name in names if (value := self._labels.get((namespace, name)))), "")
-
-
-def _device(resource: Json) -> str:
-    return str((resource.get("status") or {}).get("cdi_device_id") or "")

@@ -107,16 +107,16 @@ class Attachment:
                           separators=(",", ":"))
 
 
-def of_resource(raw: Json) -> Attachment | None:
+def parse(text: str, model: str) -> Attachment | None:
     """Return what the annotation of a ComposableResource says, None if there is none or it cannot be
-    read."""
+    read. ``model``: of its device."""
     try:
-        told = json.loads((raw["metadata"].get("annotations") or {}).get(ANNOTATION) or "{}")
+        told = json.loads(text or "{}")
         if told.get("version") != VERSION:
             return None
         uses = tuple(Use(str(uid), str(namespace), str(name), str(label), float(began), float(ended))
                      for uid, namespace, name, label, began, ended in told["uses"])
-        return Attachment(str(raw["spec"]["model"]), float(told["attached"]), uses=uses[-MOST:],
+        return Attachment(model, float(told["attached"]), uses=uses[-MOST:],
                           key=str(told.get("key") or ""))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None

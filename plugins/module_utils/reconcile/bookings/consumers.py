@@ -79,7 +79,7 @@ def _coming(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booking, 
         if booking is None or booking.phase != DONE or pods.foreign(raw) or state.reservations.get(
                 raw["metadata"]["uid"]):
             continue
-        yield booking, GatedPod(raw, state.claims_by_entry(raw), 0.0)
+        yield booking, GatedPod(raw, state.planned_claims(raw), 0.0)
 
 
 def _places(state: ClusterState, booking: Booking, pod: GatedPod, taken: Collection[str]) -> Iterator[Booked]:
@@ -144,12 +144,10 @@ def unsuitable(state: ClusterState, placement: Placement) -> str:
 
     Other pods on the node do not matter, because the plan has counted them.
     """
-    raw, spec = state.nodes.get(placement.node), placement.raw["spec"]
-    if raw is None:
+    node, spec = state.nodes.value(placement.node), placement.raw["spec"]
+    if node is None:
         return "it is gone"
-    of_node, tolerations = raw.get("spec") or {}, spec.get("tolerations") or ()
-    name, labels = placement.node, raw["metadata"].get("labels") or {}
-    reason = (filter_unschedulable(bool(of_node.get("unschedulable")), tolerations)
-              or filter_taints(of_node.get("taints") or (), tolerations)
-              or filter_node_affinity(spec, name, labels))
+    tolerations = spec.get("tolerations") or ()
+    reason = (filter_unschedulable(node.unschedulable, tolerations) or filter_taints(node.taints, tolerations)
+              or filter_node_affinity(spec, node.name, node.labels))
     return f"it {reason}" if reason else ""

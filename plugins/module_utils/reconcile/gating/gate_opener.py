@@ -93,8 +93,7 @@ class GateOpener:
                                             reason="unserved" if release.unschedulable else "not_judged")
             self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)
             for claim in (each for each in known if not each.results):
-                if of_claim := self._state.claims.get(claim.name, claim.namespace):
-                    self._reporter.about_claim(of_claim, "GateReleased", release.reason)
+                self._reporter.about_claim(claim, "GateReleased", release.reason)
             self._claim_steps.over(known, release.reason)
             if release.unschedulable:
                 self._tell(release)

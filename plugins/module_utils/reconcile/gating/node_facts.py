@@ -12,22 +12,21 @@ whether a device is still kept for a claim, is computed each time and compared.
 from __future__ import annotations
 
 import operator
-import sys
 import typing as t
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ...kube.objects import nodes, pods
+from ...kube.objects import pods
 from ...kube.times import parse_time
 from ...kube.watch.keys import Key, key_of
-from ...kube.watch.parts import shared
+from ...model.node import Node
 from ...model.resource import Resource
 from ...planning.node.compose import ONLINE
 from ...planning.scheduling.snapshot import NodeFacts
 from ..state.cluster_state import ClusterState, Json
 from ..state.node_snapshot import hold_of
 
-Read = Callable[[ClusterState, Json], NodeFacts]
+Read = Callable[[ClusterState, Node], NodeFacts]
 Values = tuple[t.Any, ...]
 # Default grace period of a pod. The scheduler counts the pod's room until it is gone.
 ROOM_SECONDS: t.Final = 30.0
@@ -37,17 +36,14 @@ ROOM_SECONDS: t.Final = 30.0
 class _Known:
     """Cache entry of a node.
 
-    ``node`` is the Node as stored, ``raw`` as decoded, ``machine`` the UID of its machine.
-    ``slices`` are its ResourceSlices as stored, ``pools`` their drivers and pools. ``facts`` were read
-    from ``objects`` (as stored) and ``remembered``. ``resources`` are the names of its
-    ComposableResources. ``moving`` are those, and ``leaving`` the pods, for which the time and the
-    memory of this process matter.
+    ``slices`` are the ResourceSlices of ``node``, ``pools`` their drivers and pools. ``facts`` were
+    read from ``objects`` and ``remembered``. ``resources`` are the names of its ComposableResources.
+    ``moving`` are those, and ``leaving`` the pods, for which the time and the memory of this process
+    matter.
     """
 
-    node: object
-    raw: Json
-    machine: str
-    slices: tuple[object, ...] = ()
+    node: Node
+    slices: Values = ()
     pools: tuple[tuple[str, str], ...] = ()
     objects: Values = ()
     resources: frozenset[str] = frozenset()
@@ -66,35 +62,33 @@ class KnownNodes:
     def facts(self, state: ClusterState, read: Read) -> dict[str, NodeFacts]:
         """Return the facts of all nodes by name. Call ``read`` for nodes that changed."""
         before, self._known, busy = self._known, {}, _busy(state)
-        return {name: self._facts_of(state, name, known, busy, read)
-                for (_namespace, name), node in state.nodes.all_handles()
-                if (known := self._note(state, name, node, before.get(name)))}
+        return {node.name: self._facts_of(state, self._note(node, before), busy, read)
+                for node in state.nodes.each_value()}
 
     def ahead(self, state: ClusterState, read: Read) -> Iterator[NodeFacts]:
         """Yield the facts of each node in turn. Plans may be made between two steps."""
-        for (_namespace, name), node in state.nodes.all_handles():
-            there = state.nodes.get(name) is not None
-            if there and (known := self._note(state, name, node, self._known.get(name))):
-                yield self._facts_of(state, name, known, _busy(state), read)
+        for each in state.nodes.each_value():
+            if node := state.nodes.value(each.name):
+                yield self._facts_of(state, self._note(node, self._known), _busy(state), read)
 
-    def _note(self, state: ClusterState, name: str, node: object, known: _Known | None) -> _Known | None:
-        """Return the entry of a node, made or refreshed if needed, or None if the node is gone."""
-        if known is None or known.node is not node:
-            raw = state.nodes.get(name)
-            known = _Known(node, _thin(raw), nodes.machine(raw)) if raw else None
-        if known:
-            self._known[name] = known
+    def _note(self, node: Node, before: Mapping[str, _Known]) -> _Known:
+        """Return the entry of a node, a new one if the Node has changed. A heartbeat is no change."""
+        known = before.get(node.name)
+        if known is None or known.node != node:
+            known = _Known(node)
+        self._known[node.name] = known
         return known
 
-    def _facts_of(self, state: ClusterState, name: str, known: _Known, busy: set[str], read: Read) -> NodeFacts:
+    def _facts_of(self, state: ClusterState, known: _Known, busy: set[str], read: Read) -> NodeFacts:
+        name = known.node.name
         objects = _objects(state, name, known)
         if not _same(known.objects, objects):
             known.objects, known.facts = objects, None
-            known.resources = frozenset(key[1] for key, _kept in state.resources.handles("node", name))
+            known.resources = frozenset(state.resources.names_at("node", name))
             known.moving, known.leaving = _moving(state, name), _leaving(state, name)
         remembered = _remembered(state, name, known, busy)
         if known.facts is None or known.remembered != remembered:
-            known.facts = read(state, known.raw)
+            known.facts = read(state, known.node)
             calm = remembered == _remembered(state, name, known, _busy(state))
             known.remembered = remembered if calm else None
         return known.facts
@@ -106,39 +100,25 @@ def _busy(state: ClusterState) -> set[str]:
     return {*state.tainted, *state.operations.names(), *state.holds.names()}
 
 
-def _thin(node: Json) -> Json:
-    """Return a Node that shares equal parts with other Nodes in memory."""
-    labels = {sys.intern(name): sys.intern(value) for name, value in (node["metadata"].get("labels") or {}).items()}
-    meta = {**node["metadata"], **({"labels": labels} if labels else {})}
-    return {**node, "metadata": meta, **({"status": shared(node["status"])} if "status" in node else {})}
-
-
 def _objects(state: ClusterState, name: str, known: _Known) -> Values:
-    """Return all objects that the facts of a node are read from, as stored."""
-    own = state.slices.handles("node", name)
-    _read_pools(state, name, known, tuple(kept for _key, kept in own))
-    found = (*(state.nodes.handles("machine", known.machine) if known.machine else ()),
-             *state.resources.handles("node", name), *state.pods.handles("node", name),
-             *state.claims.handles("node", name), *state.requests.handles("node", name),
-             *state.requests.handles("node", ""), *own,
-             *(each for pool in known.pools for each in state.claims.handles("allocated from", pool)))
-    return tuple(kept for _key, kept in found)
-
-
-def _read_pools(state: ClusterState, name: str, known: _Known, own: tuple[object, ...]) -> None:
+    """Return all objects that the facts of a node are read from."""
+    own = tuple(state.slices.at("node", name))
     if not _same(known.slices, own):
         known.slices = own
         known.pools = tuple((found.driver, found.pool) for found in state.slices.values("node", name))
+    return (*state.resources.at("node", name), *state.pods.at("node", name), *state.claims.at("node", name),
+            *state.requests.at("node", name), *state.requests.at("node", ""), *own,
+            *(each for pool in known.pools for each in state.claims.at("allocated from", pool)))
 
 
 def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -> Values:
     """Return all other values that the facts are read from: of the last inventory and of this process."""
-    uid, snapshot, now = known.machine, state.snapshot, state.now()
+    uid, snapshot, now = known.node.machine, state.snapshot, state.now()
     moving = known.moving | (known.resources & busy)
-    return (snapshot is None, snapshot and snapshot.machines.get(uid), snapshot and snapshot.sizes.get(uid),
+    return (state.nodes.names_at("machine", uid) if uid else (),
+            snapshot is None, snapshot and snapshot.machines.get(uid), snapshot and snapshot.sizes.get(uid),
             state.agents.missing(name), state.agents.alive(name), state.agents.places(name), state.blocks.of(name, now),
-            [(state.shares.of(request) or {}).get(name)
-             for (_namespace, request), _kept in state.requests.handles("node", "")],
+            [(state.shares.of(request) or {}).get(name) for request in state.requests.names_at("node", "")],
             [_of_resource(state, resource, now) for resource in sorted(moving)],
             [(pod := state.pods.get(key[1], key[0])) is not None and counts(state, pod) for key in known.leaving])
 

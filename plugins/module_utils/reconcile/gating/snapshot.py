@@ -15,7 +15,7 @@ from dataclasses import replace
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import pods as gates
 from ...kube.times import parse_time
-from ...kube.watch.keys import key_of
+from ...model.node import Node
 from ...planning.node.snapshot import ComposableResource
 from ...planning.scheduling.node_facts import Shown, node_facts
 from ...planning.scheduling.queue import unreadable
@@ -133,7 +133,7 @@ def _gated_pod(state: ClusterState, raw: Json, now: float,
     group = _group(*of_group, left_gate().get(of_group[0], [])) if of_group else None
     known = state.held.of(raw["metadata"]["uid"])
     created = parse_time(raw["metadata"].get("creationTimestamp"))
-    pod = GatedPod(raw, state.claims_by_entry(raw), created, group, known.seen or now)
+    pod = GatedPod(raw, state.planned_claims(raw), created, group, known.seen or now)
     if not _opted_in(state, namespace):
         return replace(pod, problem=f"namespace {namespace} has no label {gates.OPT}=true",
                        problem_from=pod.held_since + OPT_IN_SECONDS)
@@ -166,7 +166,7 @@ def _left(state: ClusterState) -> dict[str, list[Json]]:
     A succeeded pod of a Job counts, because the Job does not replace it.
     """
     found: dict[str, list[Json]] = {}
-    for pod in state.pods.each_by("grouped", True):
+    for pod in state.pods.by("grouped", True):
         if not gates.held(pod) and (group := gates.group(pod)) and (not gates.ended(pod) or _succeeded(pod)):
             found.setdefault(group[0], []).append(pod)
     return found
@@ -194,12 +194,10 @@ def _placement(state: ClusterState, reservation: Reservation) -> Placement:
     return replace(reservation.placement, holding=dict(holding)) if holding else reservation.placement
 
 
-def _facts(state: ClusterState, raw: Json) -> NodeFacts:
-    name = raw["metadata"]["name"]
-    handles = state.pods.handles("node", name)
-    counted = {key_of(pod) for pod in state.pods.by("node", name) if counts(state, pod)}
-    pods = state.pods.packed([each for each in handles if each[0] in counted])
-    return node_facts(node_snapshot(state, name), raw, pods, state.settings, functools.partial(_entry, state, name),
+def _facts(state: ClusterState, node: Node) -> NodeFacts:
+    name = node.name
+    pods = tuple(pod for pod in state.pods.by("node", name) if counts(state, pod))
+    return node_facts(node_snapshot(state, name), node, pods, state.settings, functools.partial(_entry, state, name),
                       state.agents.places(name))
 
 

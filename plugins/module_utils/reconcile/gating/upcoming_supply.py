@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ...fabric.api import FabricSnapshot
-from ...kube.objects import claims
 from ...planning.node.supply import DELETING
 from ..pool.snapshot import fabric_of
 from ..state.cluster_state import ClusterState
@@ -48,8 +47,8 @@ def ending(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, 
     now = state.now()
     uids, nodes = set[str](), set[str]()
     for claim in state.ending_claims.until(now, now + state.settings.hold_timeout):
-        uids.add(claim["metadata"]["uid"])
-        nodes.add(claims.node(claim) or "")
+        uids.add(claim.uid)
+        nodes.add(claim.node)
     used = ((name, node) for node in nodes - {""} for name, user in state.users(node).items()
             if user.uid in uids)
     kept = ((resource, node) for name, node in used if (resource := state.resources.value(name)))

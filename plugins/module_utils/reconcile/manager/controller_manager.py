@@ -49,7 +49,7 @@ class ControllerManager(Engine):
     def read_ahead(self) -> None:
         """Begin to read at intervals what plans of gated pods need. Change nothing."""
         if self.gates:
-            ahead = ReadAhead(self.state, self.gating, self.reporter, self.stopping, self.ready)
+            ahead = ReadAhead(self.gating, self.reporter, self.stopping, self.ready)
             self.threads.start(ahead.run, "read-ahead")
 
     def work(self) -> None:

@@ -14,13 +14,13 @@ from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import COMPOSABLE_RESOURCES, LEASES, ApiResource
 from ...kube.coordination.agent_leases import AGENT_LEASE
 from ...kube.objects import cohdi
+from ...model.resource import Resource
 from ...planning.node.supply import DELETING
 from ...runtime.work_queue import WorkQueue
 from ..controller import ADDED, MODIFIED, Change, Controller
 from ..keys import Key
-from ..node.concerned_nodes import unversioned
-from ..state import adapters
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
+from ..values import resource_values
 from .watches import OnChange
 
 
@@ -35,6 +35,7 @@ class Dispatch:
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], controllers: Sequence[Controller],
                  observers: Sequence[Callable[[Change], None]], poll_soon: Callable[[], None]) -> None:
         self._state, self._queue, self._controllers = state, queue, controllers
+        self._of_kind: dict[ApiResource, list[Controller]] = {}
         self._observers, self._poll_soon = observers, poll_soon
         self.listeners: list[OnChange] = []
 
@@ -62,7 +63,11 @@ class Dispatch:
 
     def concerned(self, change: Change) -> Iterable[Key]:
         """Return the keys that a change concerns, each once."""
-        return dict.fromkeys(key for each in self._controllers for key in each.concerned(change))
+        those = self._of_kind.get(change.resource)
+        if those is None:
+            those = self._of_kind[change.resource] = [
+                each for each in self._controllers if each.kinds is None or change.resource in each.kinds]
+        return dict.fromkeys(key for each in those for key in each.concerned(change))
 
     def _agent_changed(self, change: Change) -> bool:
         """Record the Lease of a node agent. Return whether the agent is new or gone, not renewed."""
@@ -79,17 +84,18 @@ class Dispatch:
             if known and known.node_work.removed:
                 self._state.old_releases.note(known.uid, self._state.clock())
         elif change.resource == COMPOSABLE_RESOURCES and change.gone:
-            self._note_return(change.new)
+            if isinstance(change.new, Resource):
+                self._note_return(change.new)
+                self._state.old_releases.end(change.new.uid)
             self._state.forget(change.name)
-            self._state.old_releases.end(change.new["metadata"]["uid"])
 
-    def _note_return(self, resource: Json) -> None:
+    def _note_return(self, resource: Resource) -> None:
         """Record that a deleted ComposableResource returned its device, if it had one. The next
         poll shows it."""
-        if (resource.get("status") or {}).get("state") == DELETING:
+        if resource.state == DELETING:
             self._state.note_return(resource)
             self._poll_soon()
-        self._state.returns.gone(resource["metadata"]["uid"])
+        self._state.returns.gone(resource.uid)
 
     def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> None:
         """Queue the keys that a poll of the CDI Manager concerns. ``old`` is the poll before."""
@@ -107,15 +113,15 @@ def is_further_step(change: Change) -> bool:
 
     Such a change affects messages but no decision.
     """
-    if change.resource != COMPOSABLE_RESOURCES or change.type != MODIFIED or change.old is None:
+    new, old = change.new, change.old
+    if change.type != MODIFIED or not (isinstance(new, Resource) and isinstance(old, Resource)):
         return False
-    now, was = adapters.read_evidence(change.new), adapters.read_evidence(change.old)
+    now, was = resource_values.read_evidence(new), resource_values.read_evidence(old)
     if now is None or was is None or replace(now, steps=()) != replace(was, steps=()):
         return False
-    return _without_evidence(change.new) == _without_evidence(change.old)
+    return _without_evidence(new) == _without_evidence(old)
 
 
-def _without_evidence(resource: Json) -> tuple[object, ...]:
-    meta = unversioned(resource)
-    notes = {name: text for name, text in (meta.pop("annotations", None) or {}).items() if name != cohdi.NODE}
-    return meta, notes, resource["spec"], resource.get("status")
+def _without_evidence(resource: Resource) -> Resource:
+    notes = {name: text for name, text in resource.annotations.items() if name != cohdi.NODE}
+    return replace(resource, annotations=notes, node_work=replace(resource.node_work, last_step=""))

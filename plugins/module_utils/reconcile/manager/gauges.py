@@ -107,4 +107,4 @@ def _ownerless(state: ClusterState, unowned: set[str]) -> int:
     strays = ((machine, device) for machine in machines for device in machine.devices
               if device.uid in unowned or not state.resources.has("device", device.uid))
     return sum(device.state == "attached" and state.settings.model(device.model) is not None
-               and bool(state.nodes.by("machine", machine.uid)) for machine, device in strays)
+               and state.nodes.has("machine", machine.uid) for machine, device in strays)

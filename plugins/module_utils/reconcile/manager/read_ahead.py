@@ -13,7 +13,6 @@ from collections.abc import Callable
 from ...runtime.garbage import spare_collections
 from ..gating.controller import GatingController
 from ..runtime.event_reporter import EventReporter
-from ..state.cluster_state import ClusterState
 
 # Seconds between two rounds, and how long one read may take at once.
 ROUND_SECONDS, SLICE_SECONDS = 30.0, 0.05
@@ -24,9 +23,9 @@ READY_SECONDS = 1.0
 class ReadAhead:
     """Reads in rounds once ``ready`` returns True, until ``stopping`` is set. Changes nothing."""
 
-    def __init__(self, state: ClusterState, gating: GatingController, reporter: EventReporter,
-                 stopping: threading.Event, ready: Callable[[], bool]) -> None:
-        self._state, self._gating, self._reporter = state, gating, reporter
+    def __init__(self, gating: GatingController, reporter: EventReporter, stopping: threading.Event,
+                 ready: Callable[[], bool]) -> None:
+        self._gating, self._reporter = gating, reporter
         self._stopping, self._ready = stopping, ready
 
     def run(self) -> None:
@@ -40,7 +39,6 @@ class ReadAhead:
                 continue
             try:
                 self._round()
-                self._state.age()
                 if not spared:
                     spare_collections()
                     spared = True

@@ -21,7 +21,7 @@ from ...fabric.api import Device, FabricManager, Started
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...fabric.operations import handles
 from ...kube.errors import AlreadyExists, ApiError, Conflict, NotFound, NotLeading
-from ...kube.objects.claim_ref import ClaimRef, read_claim
+from ...kube.objects.claim_ref import ClaimRef
 from ...net.backoff import Backoff
 from ...planning.actions import Adopt, Attach, CreateResource, Resume
 from ...planning.device_info import kind_of
@@ -32,6 +32,7 @@ from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
 from ..state import pool_devices
 from ..state.cluster_state import ClusterState
+from ..values import resource_values
 from ..writers.writer import Writer
 
 BACKOFF, ASK_AGAIN = Backoff(0.2, longest=10.0), 2.0
@@ -278,7 +279,8 @@ class AttachOperations:
 
     def _claims(self, name: str) -> tuple[ClaimRef, ...]:
         """Return the claim that the ComposableResource is for, if it is known."""
-        claim = read_claim(self.state.resources.get(name) or {"metadata": {}})
+        known = self.state.resources.value(name)
+        claim = resource_values.noted_claim(known) if known else None
         return (claim,) if claim else ()
 
     def _note_asked(self, name: str, node: str, model: str) -> None:
@@ -315,8 +317,8 @@ class AttachOperations:
 
     def _kind(self, name: str) -> str:
         """Return the device kind of a ComposableResource, as the CDI Manager names it."""
-        raw = self.state.resources.get(name)
-        return kind_of(raw["spec"]["type"]) if raw else "gpu"
+        known = self.state.resources.value(name)
+        return kind_of(known.type) if known else "gpu"
 
     def _renew_intent(self, name: str, machine: str, model: str) -> None:
         """Write the current devices of the machine into the intent before the next try. Raise
@@ -325,7 +327,8 @@ class AttachOperations:
         Devices that came to the machine in the meantime belong to others.
         """
         here = [d.uid for d in self.fabric.machine(machine).devices if d.model == model]
-        self.writer.resources.intent(name, machine, [uid for uid in here if not self.state.resources.by("device", uid)])
+        others = [uid for uid in here if not self.state.resources.has("device", uid)]
+        self.writer.resources.intent(name, machine, others)
 
     def _arrived(self, name: str, node: str, model: str, device: Device) -> None:
         if owner := self._owner(name, device):

@@ -41,7 +41,7 @@ class ClaimCheck:
         """
         found = self._state.resources.value(resource)
         if found is None:
-            return "its ComposableResource cannot be read" if self._state.resources.get(resource) else ""
+            return "its ComposableResource cannot be read" if self._state.resources.stored(resource) else ""
         if unread := self._state.slices.unreadable():
             return f"ResourceSlice {unread[0]} cannot be read, and it may show the device"
         device, drivers = DeviceName(found.serial, found.address), self._state.settings.drivers
@@ -101,7 +101,7 @@ class ClaimCheck:
 
     def _slices_elsewhere(self, node: str, uuid: str) -> Iterator[Slice]:
         """Yield the ResourceSlices of other nodes that show a device after its own node is gone."""
-        if uuid and self._state.nodes.get(node) is None:
+        if uuid and self._state.nodes.stored(node) is None:
             yield from (each for each in self._state.slices.each_value() if each.node not in ("", node)
                         and uuid in device_users.identities(each.as_object()))
 

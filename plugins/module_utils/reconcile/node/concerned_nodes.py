@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import (
@@ -18,10 +19,15 @@ from ...kube.api_resources import (
     SLICES,
 )
 from ...kube.coordination.agent_leases import AGENT_LEASE
-from ...kube.objects import claims, nodes
+from ...kube.objects import nodes
+from ...model.node import Node
+from ...model.request import Request
+from ...model.resource import Resource
 from ...model.slice import Slice
-from ..controller import Change, Json
+from ...model.value import Unreadable
+from ..controller import Change
 from ..state.cluster_state import ClusterState
+from ..state.indexers import request_node
 
 
 def of_change(state: ClusterState, change: Change) -> Iterator[str]:
@@ -33,39 +39,40 @@ def of_change(state: ClusterState, change: Change) -> Iterator[str]:
     if change.resource == NODES:
         if change.gone or nodes.facts_differ(change.new, change.old):
             yield change.name
-        yield from {*state.twins(change.new), *state.twins(change.old)}
+        yield from {twin for node in change.versions if isinstance(node, Node) for twin in state.twins(node)}
     elif change.resource == LEASES:
         yield change.name.removeprefix(AGENT_LEASE)
     elif change.resource == COMPOSABILITY_REQUESTS and is_only_status(change):
         return
     elif change.resource == CLAIMS:
-        yield from state.holding(claims.identity(change.new))
+        for uid in state.claims.places("uid", change.new):
+            yield from state.holding(str(uid))
     for obj in change.versions:
-        if node := _node(change, obj):
+        if node := _node(state, change, obj):
             yield node
 
 
-def _node(change: Change, obj: t.Any) -> str | None:
+def _node(state: ClusterState, change: Change, obj: t.Any) -> str | None:
     if change.resource == CLAIMS:
-        return claims.node(obj)
+        return next(map(str, state.claims.places("node", obj)), None)
     if change.resource == SLICES:
         return obj.node if isinstance(obj, Slice) else None
     if change.resource == COMPOSABLE_RESOURCES:
-        return str(obj["spec"]["target_node"])
+        return obj.node if isinstance(obj, Resource) else _of_unread(obj)
     if change.resource == COMPOSABILITY_REQUESTS:
-        return obj["spec"]["resource"].get("target_node") or None
+        return next(map(str, request_node(obj)), "") or None
     return None
 
 
+def _of_unread(found: Unreadable) -> str | None:
+    """Return the node of a ComposableResource that cannot be read. Its plan says so."""
+    return (found.whole.get("spec") or {}).get("target_node")
+
+
 def is_only_status(change: Change) -> bool:
-    """Return whether only the status of an object changed."""
+    """Return whether only the status of a ComposabilityRequest changed."""
     new, old = change.new, change.old
-    return old is not None and new["spec"] == old["spec"] and unversioned(new) == unversioned(old)
-
-
-def unversioned(obj: Json) -> Json:
-    """Return the metadata of an object without its resourceVersion."""
-    return {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return isinstance(new, Request) and isinstance(old, Request) and replace(new, status=old.status) == old
 
 
 def of_poll(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[str]:
@@ -80,7 +87,7 @@ def of_poll(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot
         yield from (each.node for each in state.resources.values("device", uid))
     for uid in map(str, state.nodes.keys("machine")):
         if old.machines.get(uid) != new.machines.get(uid):
-            yield from (node["metadata"]["name"] for node in state.nodes.by("machine", uid))
+            yield from state.nodes.names_at("machine", uid)
     for name in state.absent_nodes.names():
         machines = {each.machine for each in state.resources.values("node", name)}
         if any(old.machines.get(uid) != new.machines.get(uid) for uid in machines):

@@ -16,11 +16,11 @@ from dataclasses import replace
 from functools import partial
 
 from ...fabric.api import FabricSnapshot
-from ...kube.api_resources import COMPOSABLE_RESOURCES
+from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, LEASES, NODES, SLICES
 from ...kube.objects import cohdi
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.ready import outdated
-from ...kube.times import parse_time
+from ...model.resource import Resource
 from ...planning import actions as act
 from ...planning.actions import WaitReason
 from ...planning.device_info import DIRECT, RESCHEDULE
@@ -34,10 +34,10 @@ from ..gating.controller import GatingController
 from ..keys import Key, NodeKey, NodeRecordsKey, Result
 from ..rescheduling.rescheduler import Rescheduler
 from ..runtime.event_reporter import EventReporter
-from ..state import adapters
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..timelines.recorder import START_SECONDS
 from ..timelines.timeline import Timeline, node_steps
+from ..values import resource_values
 from ..writers.resources import Notes
 from ..writers.writer import Writer
 from . import concerned_nodes
@@ -114,7 +114,6 @@ class Executor:
     def _note_handover(self, action: act.MarkClaim) -> None:
         """Record that the devices of a claim are there, or that none will come."""
         claim = self._state.claims.value(action.name, action.namespace)
-        raw = self._state.claims.get(action.name, action.namespace)
         handover = DIRECT if action.condition == READY_CONDITION else RESCHEDULE
         self.claim_steps.forget("request", action.claim)
         for device in action.devices:
@@ -125,8 +124,8 @@ class Executor:
             self.claim_steps.over([claim] if claim else [], node=action.node)
         elif action.devices:
             self.claim_steps.begin("handover", action.claim)
-        elif raw and claim:
-            self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")
+        elif claim:
+            self._reporter.about_claim(claim, "AttachFailed", action.reason, "Warning")
             self.claim_steps.over([claim], action.reason, node=action.node)
 
     def _set_size(self, action: act.SetSize) -> None:
@@ -137,12 +136,10 @@ class Executor:
     def _set_state(self, action: act.SetState) -> None:
         """Write the state of a ComposableResource, with a serial number that only the node knew
         before."""
-        raw = self._state.resources.get(action.resource) or {}
-        status = raw.get("status") or {}
-        found = adapters.serial(raw) if raw and not status.get("device_id") else ""
-        serial = {"device_id": found} if found else {}
+        found = self._state.resources.value(action.resource)
+        serial = {"device_id": found.serial} if found and found.serial and not found.device_id else {}
         self._writer.resources.set_status(action.resource, state=action.state, error=action.error, **serial)
-        if action.error and action.error != status.get("error"):
+        if action.error and not (found and action.error == found.error):
             self._reporter.tell(action.resource, "DeviceTrouble", action.error, type_="Warning")
 
     def _withdraw_release(self, action: act.WithdrawRelease) -> None:
@@ -161,6 +158,8 @@ class NodeController(Controller):
 
     ``wait_reasons`` says for each node why its claims wait, as of the last plan.
     """
+
+    kinds = frozenset({CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, LEASES, NODES, SLICES})
 
     def __init__(self, state: ClusterState, planner: NodePlanner, executor: Executor, writer: Writer,
                  reporter: EventReporter, queue: WorkQueue[Key]) -> None:
@@ -200,10 +199,10 @@ class NodeController(Controller):
             self.wait_reasons[name] = plan.wait_reasons
             self._reporter.once(f"labels of node {name}", "; ".join(plan.label_problems))
         self._reporter.once(f"node operations of node {name}", plan.hands_problem)
-        self._reporter.once(f"identity of node {name}", snapshot.problem if self._state.twins(
-            self._state.nodes.get(name)) else "")
+        node = self._state.nodes.value(name)
+        self._reporter.once(f"identity of node {name}", snapshot.problem if node and self._state.twins(node) else "")
         if plan.background or self._state.unwritten_holds(name) or self._state.stale_taints(name) or any(
-                outdated(raw) or _is_unseen_by_agents(raw) for raw in self._operated(name)):
+                _is_outdated(each) or _is_unseen_by_agents(each) for each in self._operated(name)):
             self._queue.add_change(NodeRecordsKey(name))
         now = self._state.clock()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_agent)
@@ -234,13 +233,12 @@ class NodeController(Controller):
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.resources.hold(resource, claim)
         operated = self._operated(key.name)
-        for raw in filter(_is_unseen_by_agents, operated):
-            name, created = raw["metadata"]["name"], raw["metadata"].get("creationTimestamp") or ""
-            self._writer.resources.give_to_node(name)
-            self._state.rival.created(name, parse_time(created))
+        for each in filter(_is_unseen_by_agents, operated):
+            self._writer.resources.give_to_node(each.name)
+            self._state.rival.created(each.name, each.created)
             self._reporter.once("rival", self._state.rival.problem())
-        for raw in filter(outdated, operated):
-            self._writer.resources.observe(raw["metadata"]["name"])
+        for each in filter(_is_outdated, operated):
+            self._writer.resources.observe(each.name)
         for resource, keys in self._state.stale_taints(key.name).items():
             self._writer.resources.lift_taints(resource, keys)
         # The queue keeps only the earliest appointment of a node, so later timelines may have lost
@@ -259,14 +257,14 @@ class NodeController(Controller):
         of_resource: dict[str, list[Timeline]] = {}
         for timeline in due:
             if name := first.get(timeline.uid):
-                raw = self._state.resources.get(name)
-                steps = node_steps(adapters.read_evidence(raw) if raw else None, timeline.began)
+                resource = self._state.resources.value(name)
+                steps = node_steps(resource_values.read_evidence(resource) if resource else None, timeline.began)
                 of_resource.setdefault(name, []).append(replace(timeline, steps=steps))
         return {name: self._writer.resources.timeline_notes(name, found) for name, found in of_resource.items()}
 
-    def _operated(self, node: str) -> list[Json]:
+    def _operated(self, node: str) -> list[Resource]:
         """Return the node's ComposableResources if this process is their operator."""
-        return [*self._state.resources.by("node", node)] if self._operates else []
+        return self._state.resources.values("node", node) if self._operates else []
 
     def forget(self, resource: str) -> None:
         """Forget a ComposableResource that is gone."""
@@ -292,12 +290,14 @@ class NodeController(Controller):
         return found, min(turns, default=None)
 
 
-def _is_unseen_by_agents(raw: Json) -> bool:
+def _is_outdated(resource: Resource) -> bool:
+    return outdated(resource.conditions, resource.generation)
+
+
+def _is_unseen_by_agents(resource: Resource) -> bool:
     """Return whether agents cannot see a ComposableResource with a device that is not Online yet.
 
     Agents watch by a label that only this operator writes. A missing label means that another
     operator created the object.
     """
-    meta = raw["metadata"]
-    return (cohdi.TARGET_NODE not in (meta.get("labels") or {}) and not meta.get("deletionTimestamp")
-            and (raw.get("status") or {}).get("state") != ONLINE)
+    return cohdi.TARGET_NODE not in resource.labels and not resource.deleting and resource.state != ONLINE

@@ -51,12 +51,12 @@ class DetachOperations:
 
     def detach(self, action: Detach) -> None:
         """Check again that no claim has the device, then detach it."""
-        if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
+        if self._state.resources.stored(action.resource) and self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._detach, action))
 
     def finish_departed(self, action: FinishDeparted) -> None:
         """Check again that the device has left and nothing contradicts. Request no detach."""
-        if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
+        if self._state.resources.stored(action.resource) and self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._finish_departed, action))
 
     def taint(self, action: TaintDevice) -> None:
@@ -84,14 +84,14 @@ class DetachOperations:
         if reason := self._check.departed(action.node, action.resource, action.machine):
             self._stays(action.resource, reason)
             return
-        raw = self._state.resources.get(action.resource)
-        if raw is None:
+        found = self._state.resources.value(action.resource)
+        if found is None:
             return
-        if self._is_on(action.machine, adapters.read_resource(raw, self._state.settings)):
+        if self._is_on(action.machine, found):
             self._stays(action.resource, f"machine {action.machine} has device {action.device} again")
             return
         self._fence.check_request()
-        self._state.note_return(raw)
+        self._state.note_return(found)
         self._writer.resources.set_status(action.resource, state=DELETING, error="", cdi_device_id="")
         self._reporter.tell(action.resource, "DeviceLeft", action.reason, type_="Warning")
 
@@ -126,8 +126,8 @@ class DetachOperations:
             claim_steps.asked("detach", model, error)
             self._tell(action.resource, "DetachFailed", str(error), str(error))
             return
-        if raw := self._state.resources.get(action.resource):
-            self._state.note_return(raw)  # before its ComposableResource can be deleted
+        if found := self._state.resources.value(action.resource):
+            self._state.note_return(found)  # before its ComposableResource can be deleted
         self._writer.resources.set_status(action.resource, state=DELETING, error="", cdi_device_id="")
         if action.resource in self._requested:
             self._reporter.tell(action.resource, "Detached", f"device {action.device} detached from node {action.node}")
@@ -138,7 +138,7 @@ class DetachOperations:
 
     def _prove_off(self, action: Detach) -> None:
         """Raise Withdrawn if the machine of a node that is gone was switched on since the inventory."""
-        if action.lost and not action.force and self._state.nodes.get(action.node) is None:
+        if action.lost and not action.force and self._state.nodes.stored(action.node) is None:
             with contextlib.suppress(Missing):
                 power = self._operations.fabric.machine(action.machine).power
                 if on := reported_on(action.machine, power):
@@ -211,8 +211,8 @@ class DetachOperations:
     def _tell(self, resource: str, reason: str, message: str, error: str) -> None:
         """Report a problem only when it begins or changes, because the detach is tried again every
         few seconds."""
-        known = self._state.resources.get(resource) or {}
-        said = (known.get("status") or {}).get("error") == error
+        known = self._state.resources.value(resource)
+        said = known is not None and known.error == error
         self._operations.note_error(resource, DETACHING, error)
         if not said:
             self._reporter.tell(resource, reason, message, type_="Warning")

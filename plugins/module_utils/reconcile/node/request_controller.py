@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from ...kube.objects import cohdi, nodes
+from ...model.node import Node
 from ...model.request import Request
 from ...model.resource import Resource
 from ...planning.node.allocation import SAME_NODE, Allocation, Candidate, NodelessRequest, allocate
@@ -22,7 +22,7 @@ from ...runtime.work_queue import WorkQueue
 from ..controller import Change, Controller
 from ..keys import Key, NodeKey, RequestKey, Result
 from ..state import adapters
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..state.node_snapshot import blocked_models, node_snapshot
 from ..writers.writer import Writer
 
@@ -33,6 +33,8 @@ RETRY_SECONDS = 30.0
 class RequestController(Controller):
     """Reconciles requests if this process is the operator (``enabled``)."""
 
+    kinds = frozenset({COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES})
+
     def __init__(self, state: ClusterState, writer: Writer, queue: WorkQueue[Key], *, enabled: bool) -> None:
         self._state, self._writer, self._queue, self._enabled = state, writer, queue, enabled
         self.reconcilers = {RequestKey: self.reconcile}
@@ -42,60 +44,58 @@ class RequestController(Controller):
         if change.resource == COMPOSABILITY_REQUESTS:
             yield RequestKey(change.name)
         elif change.resource == COMPOSABLE_RESOURCES:
-            for obj in change.versions:
-                if request := (obj["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY):
-                    yield RequestKey(request)
+            for found in change.versions:
+                if isinstance(found, Resource) and found.request:
+                    yield RequestKey(found.request)
 
     def reconcile(self, key: RequestKey) -> Result:
         """Choose nodes if the request names none. Write state, children and error to the status.
         Raise ApiError."""
-        raw = self._state.requests.get(key.name)
-        if raw is None:
+        request = self._state.requests.checked_value(key.name)
+        if request is None:
             self._state.shares.forget(key.name)
-        if raw is None or not self._enabled:
+        if request is None or not self._enabled:
             return Result()
-        spec, deleting = raw["spec"]["resource"], bool(raw["metadata"].get("deletionTimestamp"))
         children = self._state.resources.values("request", key.name)
-        if not spec.get("target_node"):
-            return self._nodeless(raw, children, deleting)
-        error = self._error(raw, spec["target_node"])
-        self._writer.requests.set_status(key.name, request_status(spec, children, error, deleting))
+        if not request.node:
+            return self._nodeless(request, children)
+        status = request_status(request.spec, children, self._error(request), request.deleting)
+        self._writer.requests.set_status(key.name, status)
         return Result()
 
-    def _error(self, raw: Json, name: str) -> str:
+    def _error(self, request: Request) -> str:
         """Return why the node of a request gets no device now, or an empty string."""
-        state, spec = self._state, raw["spec"]["resource"]
+        state, name = self._state, request.node
         blocked = blocked_models(state, name, state.resources.values("node", name), state.now())
-        if spec["model"] in blocked or not spec["size"]:
-            return blocked.get(spec["model"], "")
-        return state.machine_of(name)[2] or adapters.lacking(adapters.read_request(raw), state.nodes.get(name))
+        if request.model in blocked or not request.size:
+            return blocked.get(request.model, "")
+        return state.machine_of(name)[2] or adapters.lacking(request, state.nodes.value(name))
 
-    def _nodeless(self, raw: Json, children: list[Resource], deleting: bool) -> Result:
+    def _nodeless(self, request: Request, children: list[Resource]) -> Result:
         """Allocate a request that names no node. Each chosen node then requests its share of
         devices."""
         if self._state.snapshot is None:
             return Result(self._state.clock() + RETRY_SECONDS)
-        name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
-        if deleting and not children:
+        name = request.name
+        if request.deleting and not children:
             self._writer.requests.finish(name)
             return Result()
-        found = self._allocate(raw, children, 0 if deleting else int(spec["size"]))
+        found = self._allocate(request, children, 0 if request.deleting else request.size)
         for node in self._state.shares.set(name, found.shares):
             self._queue.add_change(NodeKey(node))
         self._writer.requests.set_status(name, request_status(
-            spec, children, found.error or self._trouble(found, spec["model"]), deleting, bool(found.error)))
+            request.spec, children, found.error or self._trouble(found, request.model), request.deleting,
+            bool(found.error)))
         return Result(self._state.clock() + RETRY_SECONDS if found.error else None)
 
-    def _allocate(self, raw: Json, children: list[Resource], size: int) -> Allocation:
-        name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
-        request = NodelessRequest(name, spec["model"], size, spec.get("allocation_policy") or SAME_NODE)
-        taken = self._occupied(name)
+    def _allocate(self, request: Request, children: list[Resource], size: int) -> Allocation:
+        asked = NodelessRequest(request.name, request.model, size, request.policy or SAME_NODE)
+        taken = self._occupied(request.name)
         snapshot = self._state.snapshot
         free = {fabric: n for (model, fabric), n in (snapshot.free if snapshot else {}).items()
                 if model == request.model}
-        asked = adapters.read_request(raw)
-        candidates = [self._candidate(node, asked, taken) for node in self._state.nodes.each()] if size else []
-        return allocate(request, map(self._seen, children), candidates, free, self._state.shares.of(name) or {})
+        candidates = [self._candidate(node, request, taken) for node in self._state.nodes.each_value()] if size else []
+        return allocate(asked, map(self._seen, children), candidates, free, self._state.shares.of(request.name) or {})
 
     def _seen(self, child: Resource) -> ComposableResource:
         """Return a device with the claim that uses it. Devices that no claim uses leave first."""
@@ -106,16 +106,15 @@ class RequestController(Controller):
     def _occupied(self, name: str) -> set[str]:
         """Return the nodes of other requests with the policy ``samenode``."""
         found: set[str] = set()
-        for other in self._state.requests.each():
-            spec = other["spec"]["resource"]
-            if other["metadata"]["name"] != name and (spec.get("allocation_policy") or SAME_NODE) == SAME_NODE:
-                shares = self._state.shares.of(other["metadata"]["name"]) or {}
+        for other in self._state.requests.each_value():
+            if other.name != name and (other.policy or SAME_NODE) == SAME_NODE:
+                shares = self._state.shares.of(other.name) or {}
                 found |= {node for node, n in shares.items() if n}
-                found |= {spec["target_node"]} if spec.get("target_node") and spec["size"] else set()
+                found |= {other.node} if other.node and other.size else set()
         return found
 
-    def _candidate(self, node: Json, request: Request, taken: set[str]) -> Candidate:
-        name, model = node["metadata"]["name"], request.model
+    def _candidate(self, node: Node, request: Request, taken: set[str]) -> Candidate:
+        name, model = node.name, request.model
         snapshot = node_snapshot(self._state, name)
         problem = _problem(node) or adapters.lacking(request, node).removeprefix(f"node {name} ")
         problem = problem or snapshot.problem or snapshot.blocked.get(model, "") or self._excluded(snapshot, model)
@@ -133,8 +132,8 @@ class RequestController(Controller):
         return next((why for why in blocked if why), "")
 
 
-def _problem(node: Json) -> str:
+def _problem(node: Node) -> str:
     """Return why a node without devices of the request may not be chosen, or an empty string."""
-    if (node.get("spec") or {}).get("unschedulable"):
+    if node.unschedulable:
         return "unschedulable"
-    return "" if nodes.ready(node) else "not ready"
+    return "" if node.ready else "not ready"

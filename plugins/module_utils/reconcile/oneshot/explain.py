@@ -10,8 +10,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...kube.objects import claims, pods
-from ...kube.times import parse_time
+from ...kube.objects import pods
+from ...model.claim import ResourceClaim
 from ...node.evidence import Evidence
 from ...planning.actions import WaitReason
 from ...planning.device_info import DIRECT, GATED
@@ -23,9 +23,10 @@ from ...planning.settings import DeviceModel
 from ..manager.engine import Engine
 from ..pool.snapshot import pool_snapshot
 from ..provisioning.waiting_requests import is_of_request, waiting_requests
-from ..state import adapters, pool_devices
+from ..state import pool_devices
 from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
+from ..values import resource_values
 from .dry_run import Forecast, forecast
 from .quiescence import pending_claims
 from .refusals import Refusals
@@ -67,7 +68,7 @@ def as_planned(engine: Engine) -> dict[str, WaitReason]:
     found, left = dict(decided), MOST_EXPLAINED
     judge = _Judge(engine)
     for (namespace, name), pod in sorted(pending.items()):
-        claim, key = engine.state.claims.get(name, namespace), f"{namespace}/{name}"
+        claim, key = engine.state.claims.value(name, namespace), f"{namespace}/{name}"
         if claim is not None and key not in decided:
             found[key] = _verdict(engine, key, claim, pending, judge) if left > 0 else _said(key, claim, pod)
             left -= 1
@@ -101,10 +102,10 @@ class _Judge:
         return self._planned.get(uid, "") if self._planned is not None else pods.why_not_served(pod)
 
 
-def _said(name: str, claim: Json, pod: Json) -> WaitReason:
+def _said(name: str, claim: ResourceClaim, pod: Json) -> WaitReason:
     """Return a reason with the scheduler's message about the claim's pod."""
     return WaitReason(name, f"the scheduler: {_scheduler_says(pod) or 'it has not tried to place the pod yet'}",
-                      parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]})
+                      claim.created, {"pod": pod["metadata"]["name"]})
 
 
 def _explained(engine: Engine, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
@@ -113,22 +114,22 @@ def _explained(engine: Engine, decided: Mapping[str, WaitReason]) -> list[WaitRe
     found = {reason.claim: reason for reason in unscheduled(engine.state)}
     found |= {name: replace(reason, handover=GATED) for name, reason in decided.items()
               if not is_of_request(name)}
-    for claim in engine.state.claims.each():
-        name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+    for claim in engine.state.claims.each_value():
+        name = claim.key
         reason = decided.get(name) or _verdict(engine, name, claim, pending, judge)
         found[name] = replace(_with_node_steps(engine, claim, reason), handover=_handover(engine, claim, pending))
     found |= {reason.claim: reason for reason in waiting_requests(engine.state)}
     return sorted(found.values(), key=lambda v: v.claim)
 
 
-def _handover(engine: Engine, claim: Json, pending: Mapping[tuple[str, str], Json]) -> str:
+def _handover(engine: Engine, claim: ResourceClaim, pending: Mapping[tuple[str, str], Json]) -> str:
     """Return how the claim gets its devices, or how it would if it is not allocated.
 
     Return an empty string if the possible models have different handovers, or if no pod uses the
     claim.
     """
-    pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
-    if (known := pool_devices.handover(engine.state, adapters.read_claim(claim))) or pod is None:
+    pod = pending.get((claim.namespace, claim.name))
+    if (known := pool_devices.handover(engine.state, claim)) or pod is None:
         return known
     if pods.held(pod):
         return GATED
@@ -136,37 +137,36 @@ def _handover(engine: Engine, claim: Json, pending: Mapping[tuple[str, str], Jso
     return "" if len(direct) > 1 else DIRECT if direct == {True} else RESCHEDULING
 
 
-def _with_node_steps(engine: Engine, claim: Json, reason: WaitReason) -> WaitReason:
+def _with_node_steps(engine: Engine, claim: ResourceClaim, reason: WaitReason) -> WaitReason:
     """Add the steps of the node to the evidence of a claim.
 
     They are the steps for the devices that the claim has, that are kept for it, or that will
     arrive.
     """
-    state, uid = engine.state, claims.identity(claim)
+    state, uid = engine.state, claim.identity
     node = reason.evidence.get("node")
     there = state.resources.values("node", node) if node else []
-    own = claim["metadata"]["uid"]
-    resources = [each for each in there if (user := state.user(each)) and user.uid == own] or state.holds.kept_for(uid)
+    used = [each for each in there if (user := state.user(each)) and user.uid == claim.uid]
+    resources = used or state.holds.kept_for(uid)
     if not resources and reason.waits_for:
         need = reason.evidence.get("need") or {}
         resources = [each for each in there if each.model in need
                      and not state.user(each) and not state.holds.of(each)[0]]
-    raws = (raw for each in resources if (raw := state.resources.get(each.name)))
-    steps = [_node_steps(raw, found) for raw in raws if (found := adapters.read_evidence(raw))]
+    steps = [_node_steps(each.name, found) for each in resources if (found := resource_values.read_evidence(each))]
     return replace(reason, evidence={**reason.evidence, "node_steps": steps}) if steps else reason
 
 
-def _node_steps(raw: Json, found: Evidence) -> Json:
-    told: Json = {"resource": raw["metadata"]["name"], "device": found.uuid or found.device, "phase": found.phase,
+def _node_steps(resource: str, found: Evidence) -> Json:
+    told: Json = {"resource": resource, "device": found.uuid or found.device, "phase": found.phase,
                   "steps": {step.step: step.at for step in found.steps}}
     return {**told, "trouble": found.trouble.message} if found.trouble else told
 
 
-def _verdict(engine: Engine, name: str, claim: Json, pending: dict[tuple[str, str], Json],
+def _verdict(engine: Engine, name: str, claim: ResourceClaim, pending: dict[tuple[str, str], Json],
              judge: _Judge) -> WaitReason:
-    created = parse_time(claim["metadata"].get("creationTimestamp"))
-    if not claims.results(claim):
-        pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
+    created = claim.created
+    if not claim.results:
+        pod = pending.get((claim.namespace, claim.name))
         if pod and pods.held(pod):
             held = pod["metadata"]["name"]
             return WaitReason(name, f"the first plan for its gated pod {held}", created,
@@ -175,22 +175,22 @@ def _verdict(engine: Engine, name: str, claim: Json, pending: dict[tuple[str, st
             return WaitReason(name, "a pod that uses it", created)
         refused = judge.refusals.of(claim, pod)
         return _refused_claim(name, claim, pod, refused) if refused else _unallocated(engine, name, claim, pod, judge)
-    if not claims.binding_results(claim):
-        return WaitReason(name, "", 0.0, {"node": claims.node(claim)})
+    if not claim.pool_results:
+        return WaitReason(name, "", 0.0, {"node": claim.node or None})
     return _told(engine, name, claim)
 
 
-def _told(engine: Engine, name: str, claim: Json) -> WaitReason:
+def _told(engine: Engine, name: str, claim: ResourceClaim) -> WaitReason:
     """Return the reason of an allocated claim that waits for the scheduler or for a pod."""
-    since, evidence = claims.allocated_at(claim), {"node": claims.node(claim)}
-    phase = adapters.claim_phase(claim)
+    since, evidence = claim.allocated_at, {"node": claim.node or None}
+    phase = claim.phase
     if phase == RESCHEDULE:
         return WaitReason(name, f"the scheduler to act on {RESCHEDULE_CONDITION}: "
                           f"{_message(claim, RESCHEDULE_CONDITION)}", since, evidence)
     if phase == FAILED:
         return WaitReason(name, f"the scheduler to act on {FAILED_CONDITION}: {_message(claim, FAILED_CONDITION)}",
                           since, evidence)
-    if not claims.reserved(claim):
+    if not claim.reserved:
         return WaitReason(name, "a pod: the claim is allocated but reserved for no pod", since, evidence)
     if phase == READY and not _unbound_pods(engine, claim):
         return WaitReason(name, "", 0.0, evidence)
@@ -198,38 +198,37 @@ def _told(engine: Engine, name: str, claim: Json) -> WaitReason:
                       since, evidence)
 
 
-def _unbound_pods(engine: Engine, claim: Json) -> list[Json]:
+def _unbound_pods(engine: Engine, claim: ResourceClaim) -> list[Json]:
     """Return the pods in ``status.reservedFor`` that have no node.
 
     Bound pods may be absent from the watch. An unknown pod is therefore bound or gone.
     """
-    space = claim["metadata"]["namespace"]
-    found = (engine.state.pods.get(pod["name"], space) for pod in claims.consumers(claim))
+    found = (engine.state.pods.get(name, claim.namespace) for name, _uid in claim.pods)
     return [pod for pod in found if pod and not pods.bound(pod)]
 
 
-def _message(claim: Json, kind: str) -> str:
-    for entry in (claim.get("status") or {}).get("devices") or []:
+def _message(claim: ResourceClaim, kind: str) -> str:
+    for entry in claim.devices:
         for condition in entry.get("conditions") or []:
             if condition["type"] == kind:
                 return str(condition.get("message", ""))
     return ""
 
 
-def _refused_claim(name: str, claim: Json, pod: Json, refused: str) -> WaitReason:
+def _refused_claim(name: str, claim: ResourceClaim, pod: Json, refused: str) -> WaitReason:
     """Return the reason of a claim that the fabric cannot serve, whatever becomes free."""
     return WaitReason(name, f"a change of the claim or the fabric, which cannot serve it: {refused}{_in_brackets(pod)}",
-                      parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]},
+                      claim.created, {"pod": pod["metadata"]["name"]},
                       refused=refused)
 
 
-def _unallocated(engine: Engine, name: str, claim: Json, pod: Json, judge: _Judge) -> WaitReason:
+def _unallocated(engine: Engine, name: str, claim: ResourceClaim, pod: Json, judge: _Judge) -> WaitReason:
     """Return the reason of an unallocated claim. The planner's reason for its pod comes first."""
     wanted = _models(engine, claim, judge.refusals.models(claim, pod))
     seen = engine.state.snapshot
     fabrics = sorted({m.fabric for m in seen.machines.values() if m.fabric is not None}) if seen else []
     pools = [_pool(engine, m, fabric) for m in wanted for fabric in fabrics]
-    need = sum(int((r.get("exactly") or {}).get("count") or 1) for r in _requests(claim))
+    need = sum(int((r.get("exactly") or {}).get("count") or 1) for r in claim.requests)
     models = " or ".join(m.cdi_model_name for m in wanted)
     first = judge.planner_says(pod)
     text = first or f"a node with {need} free device{'s' if need > 1 else ''} of {models}"
@@ -238,7 +237,7 @@ def _unallocated(engine: Engine, name: str, claim: Json, pod: Json, judge: _Judg
     refused = _refused(engine, {m.cdi_model_name for m in wanted})
     text += "".join(f"; {each}" for each in refused[:MOST_REFUSALS])
     evidence: Json = {"pod": pod["metadata"]["name"], "pools": {p["name"]: p["counts"] for p in pools}}
-    return WaitReason(name, text + _in_brackets(pod), parse_time(claim["metadata"].get("creationTimestamp")),
+    return WaitReason(name, text + _in_brackets(pod), claim.created,
                       {**evidence, "refused": refused} if refused else evidence)
 
 
@@ -255,27 +254,21 @@ def _refused(engine: Engine, models: set[str]) -> list[str]:
     nodes.
     """
     found: dict[tuple[str, str], str] = {}
-    for raw in engine.state.requests.each():
-        spec, error = raw["spec"]["resource"], (raw.get("status") or {}).get("error")
-        if error and spec["model"] in models:
-            found[spec["target_node"], spec["model"]] = error
+    for request in engine.state.requests.each_value():
+        if request.error and request.model in models:
+            found[request.node, request.model] = request.error
     for node in map(str, engine.state.resources.keys("node")):
         blocked = node_snapshot(engine.state, node).blocked
         found |= {(node, model): blocked[model] for model in models & blocked.keys()}
     return [f"{model} cannot be attached to node {node}: {said}" for (node, model), said in sorted(found.items())]
 
 
-def _requests(claim: Json) -> list[Json]:
-    found: list[Json] = ((claim.get("spec") or {}).get("devices") or {}).get("requests") or []
-    return found
-
-
-def _models(engine: Engine, claim: Json, satisfying: t.Container[str] = ()) -> list[DeviceModel]:
+def _models(engine: Engine, claim: ResourceClaim, satisfying: t.Container[str] = ()) -> list[DeviceModel]:
     """Return the models that satisfy the claim's selectors.
 
     If they are unknown, return the models that the selectors name, or all models if they name none.
     """
-    text = str(_requests(claim))
+    text = str(claim.requests)
     models = engine.config.settings.models
     known = [m for m in models if m.cdi_model_name in satisfying]
     named = [m for m in models if m.cdi_model_name in text or m.attributes["productName"] in text]
@@ -285,8 +278,7 @@ def _models(engine: Engine, claim: Json, satisfying: t.Container[str] = ()) -> l
 def _pool(engine: Engine, model: DeviceModel, fabric: int) -> dict[str, t.Any]:
     name = model.pool(fabric)
     shown = {device.name for found in engine.state.slices.values("pool", name) for device in found.devices}
-    held = {r["device"] for c in engine.state.claims.by("pool", name) for r in claims.binding_results(c)
-            if r["pool"] == name}
+    held = {r.device for c in engine.state.claims.values("pool", name) for r in c.pool_results if r.pool == name}
     free, promised = _free(engine, model, fabric, len(shown - held)), len(held)
     attached: dict[str, int] = {}
     for each in engine.state.resources.values("model", model.cdi_model_name):

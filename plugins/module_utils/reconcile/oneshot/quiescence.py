@@ -9,12 +9,12 @@ import threading
 import time
 import typing as t
 
-from ...kube.objects import claims, pods
+from ...kube.objects import pods
+from ...model.claim import ResourceClaim
 from ...model.resource import Resource
 from ...planning.node.demand import FAILED, PREPARING, RESCHEDULE
 from ...planning.node.supply import DELETING
 from ..manager.engine import Engine
-from ..state import adapters
 
 QUIET, QUIET_WITH_PENDING_PODS, TICK = 0.3, 2.0, 0.05
 
@@ -59,7 +59,7 @@ def busy_with(engine: Engine) -> str:
 def in_the_cluster(engine: Engine) -> str:
     """Return what is in flight by the objects of the cluster alone, or an empty string."""
     state = engine.state
-    if n := sum(1 for c in state.claims.each() if _served(c)):
+    if n := sum(1 for c in state.claims.each_value() if _served(c)):
         return f"{n} claims wait for their devices or for the scheduler"
     leaving = sum(_leaves(engine, each) for each in state.resources.each_value())
     return f"{leaving} devices are leaving their node" if leaving else ""
@@ -79,11 +79,10 @@ def _leaves(engine: Engine, resource: Resource) -> bool:
     return work.removed or not engine.state.agents.missing(resource.node)
 
 
-def _served(claim: dict[str, t.Any]) -> bool:
-    if not claims.binding_results(claim):
+def _served(claim: ResourceClaim) -> bool:
+    if not claim.pool_results:
         return False
-    phase = adapters.claim_phase(claim)
-    return phase in (RESCHEDULE, FAILED) or (phase == PREPARING and claims.reserved(claim))
+    return claim.phase in (RESCHEDULE, FAILED) or (claim.phase == PREPARING and claim.reserved)
 
 
 def pending_claims(engine: Engine) -> dict[tuple[str, str], dict[str, t.Any]]:
@@ -96,7 +95,7 @@ def pending_claims(engine: Engine) -> dict[tuple[str, str], dict[str, t.Any]]:
         refs = [*((pod.get("status") or {}).get("resourceClaimStatuses") or []),
                 *((pod.get("spec") or {}).get("resourceClaims") or [])]
         for name in {r.get("resourceClaimName") for r in refs if r.get("resourceClaimName")}:
-            claim = engine.state.claims.get(name, pod["metadata"]["namespace"])
-            if claim is not None and not claims.results(claim):
+            claim = engine.state.claims.value(name, pod["metadata"]["namespace"])
+            if claim is not None and not claim.results:
                 found[pod["metadata"]["namespace"], name] = pod
     return found

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...kube.objects import claims, pods
+from ...kube.objects import pods
+from ...model.claim import ResourceClaim
 from ...planning.scheduling.demand import Demand, DeviceRequest
 from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ...planning.scheduling.filters.dynamic_resources.claims import ClaimReader
@@ -34,7 +35,7 @@ class Refusals:
         catalogue = Catalogue(settings.models, samples(state))
         self._reader = ClaimReader(RequestReader(catalogue, frozenset(settings.device_classes), classes))
 
-    def of(self, claim: Json, pod: Json) -> str:
+    def of(self, claim: ResourceClaim, pod: Json) -> str:
         """Return in a sentence why the fabric cannot serve ``claim`` of ``pod``, or an empty
         string.
 
@@ -51,7 +52,7 @@ class Refusals:
             return ""
         return self._too_many(demand.requests)
 
-    def models(self, claim: Json, pod: Json) -> tuple[str, ...]:
+    def models(self, claim: ResourceClaim, pod: Json) -> tuple[str, ...]:
         """Return the sorted names of the models that satisfy ``claim``, or nothing if they are
         unknown."""
         try:
@@ -59,9 +60,9 @@ class Refusals:
         except Unsupported:
             return ()
 
-    def _demand(self, claim: Json, pod: Json) -> Demand:
+    def _demand(self, claim: ResourceClaim, pod: Json) -> Demand:
         """Return the demand of the claim alone. Raise NoModel and Unsupported."""
-        return self._reader.demand(GatedPod(pod, {claim["metadata"]["name"]: claim}, 0.0))
+        return self._reader.demand(GatedPod(pod, {claim.name: claim.as_object()}, 0.0))
 
     def _too_many(self, requests: tuple[DeviceRequest, ...]) -> str:
         """Return why the fabric has too few devices for one node, or an empty string.
@@ -97,4 +98,4 @@ class Refusals:
 def allocated(state: ClusterState, pod: Json) -> bool:
     """Return whether a claim of ``pod`` is allocated or missing. Then no plan explains its other
     claims."""
-    return any(claim is None or bool(claims.results(claim)) for claim in state.claims_by_entry(pod).values())
+    return any(claim is None or bool(claim.results) for claim in state.claims_by_entry(pod).values())

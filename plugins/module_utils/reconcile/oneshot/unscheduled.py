@@ -57,7 +57,7 @@ def refused_pods(state: ClusterState) -> dict[str, str]:
     if not state.settings.gating:
         return {}
     waiting = tuple(
-        GatedPod(raw, state.claims_by_entry(raw), parse_time(raw["metadata"].get("creationTimestamp")))
+        GatedPod(raw, state.planned_claims(raw), parse_time(raw["metadata"].get("creationTimestamp")))
         for raw in state.pods.by("unschedulable", True)
         if raw["spec"].get("resourceClaims") and not allocated(state, raw))
     if not waiting:

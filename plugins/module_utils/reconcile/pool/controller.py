@@ -11,8 +11,7 @@ import typing as t
 from collections.abc import Iterable, Iterator
 
 from ...fabric.api import FabricSnapshot
-from ...kube.api_resources import CLAIMS, DEVICE_CLASSES
-from ...kube.objects import claims
+from ...kube.api_resources import CLAIMS, DEVICE_CLASSES, SLICES
 from ...model.slice import Slice
 from ...planning.pool.device_classes import refusal
 from ...planning.pool.plan import PoolPlan, PoolSnapshot, plan_pool
@@ -73,7 +72,7 @@ def withdrawal(state: ClusterState, found: PoolSnapshot, why: str) -> PoolPlan:
 
 def _withdraw(state: ClusterState, model: DeviceModel, fabric: int, why: str) -> PoolPlan:
     name = model.pool(fabric)
-    held = bool(state.claims.by("pool", name))
+    held = state.claims.has("pool", name)
     gone = () if held else tuple(found.name for found in state.slices.values("pool", name))
     return PoolPlan(name, why, delete=gone)
 
@@ -99,6 +98,8 @@ def publish(state: ClusterState, writer: Writer, key: PoolKey) -> PoolPlan | Non
 class PoolController(Controller):
     """Publishes pools if this process is the publisher (``enabled``)."""
 
+    kinds = frozenset({CLAIMS, DEVICE_CLASSES, SLICES})
+
     def __init__(self, state: ClusterState, writer: Writer, reporter: EventReporter, *, enabled: bool) -> None:
         self._state, self._writer, self._reporter, self.enabled = state, writer, reporter, enabled
         self.reconcilers = {PoolKey: self.reconcile}
@@ -111,7 +112,7 @@ class PoolController(Controller):
         if change.resource == DEVICE_CLASSES:
             yield from pool_keys(self._state)
         for obj in change.versions:
-            for name in _pools(change, obj):
+            for name in _pools(self._state, change, obj):
                 if of_pool := self._state.settings.of_pool(name):
                     yield PoolKey(of_pool[0].cdi_model_name, of_pool[1])
 
@@ -148,8 +149,8 @@ class PoolController(Controller):
         return Result()
 
 
-def _pools(change: Change, obj: t.Any) -> Iterable[str]:
+def _pools(state: ClusterState, change: Change, obj: t.Any) -> Iterable[str]:
     """Return the names of the pools that a claim or a slice names."""
     if change.resource == CLAIMS:
-        return [result["pool"] for result in claims.binding_results(obj)]
+        return sorted(map(str, state.claims.places("pool", obj)))
     return [obj.pool] if isinstance(obj, Slice) and not obj.node else []

@@ -89,7 +89,8 @@ def placements(state: ClusterState, model: DeviceModel, fabric: int, snapshot: F
 
 def fabric_of(state: ClusterState, node: str, snapshot: FabricSnapshot) -> int | None:
     """Return the fabric of a node's machine, or None."""
-    return None if state.twins(raw := state.nodes.get(node)) else adapters.machine_of(raw, snapshot)[1]
+    found = state.nodes.value(node)
+    return None if found and state.twins(found) else adapters.machine_of(found, snapshot)[1]
 
 
 def arriving(state: ClusterState, node: str, model: DeviceModel, *, named: bool = True) -> int:

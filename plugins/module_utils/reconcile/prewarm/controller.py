@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, LEASES, NODES, PODS
-from ...kube.objects import nodes, pods
+from ...kube.objects import pods
 from ...runtime.work_queue import WorkQueue
 from ..controller import MODIFIED, Change, Controller
 from ..keys import GATHER_SECONDS, IdleMinimumsKey, Key, NodeKey, Result
@@ -27,6 +27,8 @@ class FloorsController(Controller):
 
     ``clock`` returns seconds of a monotonic clock.
     """
+
+    kinds = frozenset({CLAIMS, COMPOSABLE_RESOURCES, LEASES, NODES, PODS})
 
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], clock: Callable[[], float] = time.monotonic) -> None:
         self._state, self._queue, self._waiting = state, queue, WaitingModels()
@@ -73,12 +75,13 @@ def _rest(began: float, ended: float) -> float:
 def concerns_minimums(change: Change) -> bool:
     """Return whether a change may affect what nodes keep.
 
-    It does if a pod begins or ends to wait, or if a node, its agent, a device or a claim changes.
+    It does if a pod begins or ends to wait, or if a node changes. So does any change of an agent, a
+    device or a claim.
     """
     obj, old = change.new, change.old
     if change.resource == PODS:
         moved = change.type != MODIFIED or pods.bound(obj) != pods.bound(old or obj)
         return pods.wants_devices(obj) and moved
     if change.resource == NODES:
-        return old is None or nodes.ready(obj) != nodes.ready(old) or nodes.facts_differ(obj, old)
-    return change.resource in (CLAIMS, COMPOSABLE_RESOURCES, LEASES)
+        return old is None or obj != old
+    return True

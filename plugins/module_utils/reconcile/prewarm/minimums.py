@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from ...fabric.api import FabricSnapshot
-from ...kube.objects import nodes
+from ...model.node import Node
 from ...planning.bar_room import BAR_ROOM, BarRoom
 from ...planning.prewarm import IdleMinimum, Place, shares
 from ...planning.settings import DeviceModel
@@ -74,17 +74,17 @@ def _contested(state: ClusterState, model: str, wishes: Wishes, available: Mappi
 
 
 def _places(state: ClusterState, minimum: IdleMinimum, model: DeviceModel, now: float) -> list[Place]:
-    found = ((raw, state.machine_of(raw["metadata"]["name"])[1]) for raw in state.nodes.each()
-             if minimum.holds_for(_labels(raw)))
-    return [_place(state, model, raw, fabric, now) for raw, fabric in found if fabric is not None]
+    found = ((node, state.machine_of(node.name)[1]) for node in state.nodes.each_value()
+             if minimum.holds_for(node.labels))
+    return [_place(state, model, node, fabric, now) for node, fabric in found if fabric is not None]
 
 
-def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now: float) -> Place:
+def _place(state: ClusterState, model: DeviceModel, node: Node, fabric: int, now: float) -> Place:
     """Return a node for ``shares``. It has no room if no pod may run there or the model cannot be
     attached."""
-    name = raw["metadata"]["name"]
+    name = node.name
     devices = devices_on(state, name, model.cdi_model_name)
-    closed = (raw["spec"].get("unschedulable") or not nodes.ready(raw) or state.agents.missing(name)
+    closed = (node.unschedulable or not node.ready or state.agents.missing(name)
               or model.cdi_model_name in state.blocks.of(name, now))
     room = 0 if closed else max(0, state.settings.max_devices_per_node - len(devices))
     fits = _bar_room(state, name, model) if room else None

@@ -65,7 +65,7 @@ def _of_pod(state: ClusterState, reader: RequestReader, raw: Json, served: dict[
 def _requests(state: ClusterState, raw: Json, served: dict[str, str]) -> Iterator[Json]:
     """Yield the requests of a pod's unallocated claims, and of the claim that the scheduler will
     make for it."""
-    of_pod = state.claims_by_entry(raw)
+    of_pod = state.planned_claims(raw)
     made = special_claim(GatedPod(raw, of_pod, parse_time(raw["metadata"].get("creationTimestamp"))), served)
     for claim in (*(c for c in of_pod.values() if c), *([made] if made and "" not in of_pod else ())):
         if not claims.results(claim):

@@ -66,6 +66,8 @@ MOST_FAILURES = 8
 class ProvisioningController(Controller):
     """Controller of ProvisioningRequests. An engine has one. Does nothing unless ``enabled``."""
 
+    kinds = frozenset({PROVISIONING_REQUESTS, PODS, *_PLACES})
+
     def __init__(self, state: ClusterState, writer: Writer, gating: GatingController, reporter: EventReporter,
                  metrics: Metrics, *, enabled: bool) -> None:
         self._state, self._client, self._gating, self._bookings = state, writer.client, gating, gating.bookings
@@ -88,7 +90,7 @@ class ProvisioningController(Controller):
         if change.resource == PODS:
             request = requests_of.consumed(change.new)
             return [ProvisioningKey(*request)] if request else []
-        return self._bookings.keys() if change.resource in _PLACES else []
+        return self._bookings.keys()
 
     def restore(self) -> None:
         """Reserve again what requests have booked, before any device may be returned.

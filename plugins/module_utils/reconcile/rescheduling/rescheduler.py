@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 from ...kube.api_resources import CLAIMS, PODS
 from ...kube.errors import ApiError
-from ...kube.objects import claims, pods
+from ...kube.objects import pods
+from ...model.claim import ResourceClaim
+from ...model.value import Value
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import PodRef
 from ...runtime.threads import Threads
-from ..controller import Change, Json
-from ..state import adapters
+from ..controller import Change
 from ..writers.writer import Writer
 
 THREADS = 8
@@ -57,11 +58,16 @@ class Rescheduler:
         """Help the pods and claims that are on their way, as their changes come."""
         if change.resource == PODS:
             self.pod_changed(change)
-        elif change.resource == CLAIMS and not change.gone and change.old and claims.binding_results(change.old):
-            if not claims.results(change.new):
-                self.deallocated(change.new)
-            elif not claims.reserved(change.new) and adapters.claim_phase(change.new) == RESCHEDULE:
-                self.given_up(change.new)
+        elif change.resource == CLAIMS and not change.gone:
+            self._claim_changed(change.new, change.old)
+
+    def _claim_changed(self, claim: Value, old: Value | None) -> None:
+        if not (isinstance(claim, ResourceClaim) and isinstance(old, ResourceClaim) and old.pool_results):
+            return
+        if not claim.results:
+            self.deallocated(claim)
+        elif not claim.reserved and claim.phase == RESCHEDULE:
+            self.given_up(claim)
 
     def pod_changed(self, change: Change) -> None:
         """Handle a watched pod that lost its nomination, was bound or was deleted.
@@ -80,23 +86,23 @@ class Rescheduler:
         if (pod.get("status") or {}).get("nominatedNodeName") != nomination.node:
             self._background.submit(self.renew, uid, True)
 
-    def given_up(self, claim: Json) -> None:
+    def given_up(self, claim: ResourceClaim) -> None:
         """Drop the allocation of a claim that is marked to be allocated again and that has no
         reservation now."""
         with self._lock:
-            ours = any(nomination.claim == claims.identity(claim) for nomination in self._nominations.values())
+            ours = any(nomination.claim == claim.identity for nomination in self._nominations.values())
         if ours:
             self._background.submit(self._deallocate, claim)
 
-    def deallocated(self, claim: Json) -> None:
+    def deallocated(self, claim: ResourceClaim) -> None:
         """Nominate the pods of a claim that lost its allocation, because they are scheduled again
         soon."""
         with self._lock:
-            uids = [uid for uid, found in self._nominations.items() if found.claim == claims.identity(claim)]
+            uids = [uid for uid, found in self._nominations.items() if found.claim == claim.identity]
         for uid in uids:
             self._background.submit(self.renew, uid, True)
 
-    def _deallocate(self, claim: Json) -> None:
+    def _deallocate(self, claim: ResourceClaim) -> None:
         try:
             self._writer.claims.deallocate(claim)
         except ApiError:

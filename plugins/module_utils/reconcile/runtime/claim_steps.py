@@ -19,8 +19,8 @@ from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, 
 from ...kube.objects.claim_ref import ClaimRef
 from ...model.claim import ResourceClaim
 from ...runtime.tracing import NoTracer, Tracer
-from ..state.adapters import claim_ref
 from ..timelines.recorder import TimelineRecorder
+from ..values.claim_values import claim_ref
 from .metrics import OF_NO_CLAIM, Metrics, NoMetrics
 
 Json = dict[str, t.Any]

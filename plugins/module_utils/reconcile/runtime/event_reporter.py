@@ -14,12 +14,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from ...kube.event_recorder import Recorder
-from ...kube.objects import claims
-from ...kube.objects.claim_ref import ClaimRef, read_claim
+from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.provisioning_requests import is_expected
+from ...model.claim import ResourceClaim
+from ...model.resource import Resource
 from ...planning.node.snapshot import PodRef
 from ...planning.settings import Settings
 from ..state.cluster_state import ClusterState, Json
+from ..values import resource_values
 
 log = logging.getLogger("composable.infra")
 HISTORY = 2000
@@ -46,29 +48,29 @@ class EventReporter:
         device stays may concern another tenant.
         """
         self.about_device(resource, reason, message, type_)
-        raw = self._state.resources.get(resource)
-        if self._recorder is None or raw is None:
+        found = self._state.resources.value(resource)
+        if self._recorder is None or found is None:
             return
         if type_ == "Warning":
-            self._recorder.event(raw, reason, message, type_)
-        for claim in self._waiting(raw) if not raw["metadata"].get("deletionTimestamp") else ():
+            self._recorder.event(found.reference, reason, message, type_)
+        for claim in self._waiting(found) if not found.deleting else ():
             self.about_claim(claim, reason, message, type_)
 
-    def about_claim(self, claim: Json, reason: str, message: str, type_: str = "Normal") -> None:
+    def about_claim(self, claim: ResourceClaim, reason: str, message: str, type_: str = "Normal") -> None:
         """Write an Event on a claim and on its pods."""
         if self._recorder is None:
             return
-        self._recorder.event(claim, reason, message, type_)
-        for pod in claims.consumers(claim):
+        self._recorder.event(claim.reference, reason, message, type_)
+        for name, uid in claim.pods:
             ref = {"apiVersion": "v1", "kind": "Pod",
-                   "metadata": {"name": pod["name"], "uid": pod["uid"], "namespace": claim["metadata"]["namespace"]}}
+                   "metadata": {"name": name, "uid": uid, "namespace": claim.namespace}}
             self._recorder.event(ref, reason, message, type_)
 
     def about_device(self, resource: str, reason: str, message: str, type_: str = "Normal") -> None:
         """Log a line about a ComposableResource and the claim that its device is for."""
-        raw = self._state.resources.get(resource)
-        claim = read_claim(raw) if raw else None
-        spec = {"node": raw["spec"]["target_node"], "model": raw["spec"]["model"]} if raw else {}
+        found = self._state.resources.value(resource)
+        claim = resource_values.noted_claim(found) if found else None
+        spec = {"node": found.node, "model": found.model} if found else {}
         self._keep(reason, resource, message, type_, (claim,) if claim else (), spec)
 
     def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal",
@@ -115,8 +117,8 @@ class EventReporter:
         elif before and not message:
             self.note("Recovered", about, f"the problem is over: {before}")
 
-    def _waiting(self, raw: Json) -> list[Json]:
-        model, of_pool = raw["spec"]["model"], self._settings.of_pool
-        return [c for c in self._state.claims.by("node", raw["spec"]["target_node"])
-                if any((found := of_pool(r["pool"])) and found[0].cdi_model_name == model
-                       for r in claims.binding_results(c))]
+    def _waiting(self, resource: Resource) -> list[ResourceClaim]:
+        of_pool = self._settings.of_pool
+        return [claim for claim in self._state.claims.values("node", resource.node)
+                if any((found := of_pool(r.pool)) and found[0].cdi_model_name == resource.model
+                       for r in claim.pool_results)]

@@ -7,12 +7,12 @@ objects."""
 from __future__ import annotations
 
 from ...kube.api_resources import CLAIMS, PODS
-from ...kube.objects import claims, pods
-from ...kube.objects.claim_ref import ClaimRef
+from ...kube.objects import pods
+from ...model.claim import ResourceClaim
 from ...planning.device_info import DIRECT, RESCHEDULE
 from ..controller import Change
-from ..state.adapters import read_claim
 from ..state.cluster_state import ClusterState
+from ..values.claim_values import claim_ref
 from .claim_steps import ClaimSteps
 
 RUNNING = "Running"
@@ -52,13 +52,15 @@ class WatchedSteps:
     def _allocated(self, change: Change) -> None:
         """Begin and end the steps that the scheduler marks on a claim."""
         claim, old = change.new, change.old
-        uid, pooled = claims.identity(claim), claims.binding_results(claim)
+        if not isinstance(claim, ResourceClaim):
+            return
+        uid, pooled = claim.identity, claim.pool_results
         if change.gone:
             self._claim_steps.forget("request", uid)
             self._claim_steps.forget("bind", uid)
-            self._claim_steps.timelines.gone(claim["metadata"]["uid"])
-        elif pooled and old is not None and not claims.binding_results(old):
+            self._claim_steps.timelines.gone(claim.uid)
+        elif pooled and isinstance(old, ResourceClaim) and not old.pool_results:
             self._claim_steps.begin("request", uid)
-        elif not pooled and self._claim_steps.began("handover", uid) and claims.results(claim):
-            self._claim_steps.end("handover", uid, [ClaimRef.of(claim)], RESCHEDULE)
-            self._claim_steps.over([read_claim(claim)], node=claims.node(claim) or "")
+        elif not pooled and self._claim_steps.began("handover", uid) and claim.results:
+            self._claim_steps.end("handover", uid, [claim_ref(claim)], RESCHEDULE)
+            self._claim_steps.over([claim], node=claim.node)

@@ -1,60 +1,25 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Convert raw JSON of the cluster, and the inventory of the fabric, to the values that the planners
-read."""
+"""Convert values of objects, and the inventory of the fabric, to the values that the planners read."""
 
 from __future__ import annotations
 
-import functools
 import typing as t
-from sys import intern
 
 from ...fabric.api import FabricSnapshot, Machine
-from ...kube.objects import claims, cohdi, nodes
-from ...kube.objects.autoscaling import read_return_idle
-from ...kube.objects.claim_ref import ClaimRef
-from ...kube.times import parse_time
+from ...kube.objects.nodes import PROVIDER_PREFIX
 from ...model.claim import ResourceClaim, Result
+from ...model.node import Node
 from ...model.request import Request
-from ...model.resource import NodeWork, Resource
+from ...model.resource import Resource
 from ...model.slice import Slice
-from ...node import evidence
-from ...node.evidence import Evidence
 from ...planning.node.capacity import lacks
-from ...planning.node.compose import ATTACHING
-from ...planning.node.demand import FAILED, PREPARING, READY, RESCHEDULE
-from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
-from ...planning.node.snapshot import FOREIGN, UNREADABLE, Claim, ComposabilityRequest, PodRef, PoolResult
-from ...planning.pool.plan import READY_CONDITION, PoolSlice
+from ...planning.node.snapshot import Claim, ComposabilityRequest, PodRef, PoolResult
+from ...planning.pool.plan import PoolSlice
 from ...planning.settings import Settings
 
 Json = dict[str, t.Any]
-V = t.TypeVar("V", bound=t.Hashable)
-# Evidence is read many times between two changes, and an old text is never read again. The cache
-# has room for the devices of a burst, 2 KiB each, because nodes are planned in turn.
-_parsed = functools.lru_cache(1024)(Evidence.parse)
-
-
-def read_claim(raw: Json) -> ResourceClaim:
-    """Return what a ResourceClaim says."""
-    meta = raw["metadata"]
-    return ResourceClaim(
-        meta["name"], intern(meta["namespace"]), meta["uid"], claims.identity(raw),
-        parse_time(meta.get("creationTimestamp")), claims.allocated_at(raw), intern(claims.node(raw) or ""),
-        claim_phase(raw), tuple(map(_result, claims.results(raw))),
-        tuple((str(pod["name"]), intern(str(pod.get("uid") or ""))) for pod in claims.consumers(raw)),
-        claims.reserved(raw))
-
-
-def _result(raw: Json) -> Result:
-    return Result(intern(str(raw.get("request") or "")), intern(raw["driver"]), intern(raw["pool"]),
-                  intern(raw["device"]), bool(raw.get("bindingConditions")))
-
-
-def claim_ref(claim: ResourceClaim) -> ClaimRef:
-    """Return the reference to a claim, for logs and annotations."""
-    return ClaimRef(claim.key, claim.uid)
 
 
 def claim_with_pool_devices(claim: ResourceClaim, settings: Settings) -> Claim | None:
@@ -77,85 +42,16 @@ def _of_pool(result: Result, settings: Settings) -> PoolResult:
     return PoolResult(result.driver, result.pool, result.device, model, fabric)
 
 
-def claim_phase(raw: Json) -> str:
-    """Return CoHDI's state of a claim, which is the worst of its pool devices."""
-    types = [FAILED_CONDITION, RESCHEDULE_CONDITION, READY_CONDITION]
-    found = [claims.condition(raw, r, types) for r in claims.binding_results(raw)]
-    if FAILED_CONDITION in found:
-        return FAILED
-    if RESCHEDULE_CONDITION in found:
-        return RESCHEDULE
-    return READY if found and all(f == READY_CONDITION for f in found) else PREPARING
-
-
-def read_request(raw: Json) -> Request:
-    """Return what a ComposabilityRequest says."""
-    spec = raw["spec"]["resource"]
-    return Request(raw["metadata"]["name"], raw["metadata"]["uid"], intern(spec["model"]), int(spec["size"]),
-                   bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
-                   intern(spec.get("type") or "gpu"), read_return_idle(raw), cohdi.read_claims(raw),
-                   spec.get("other_spec") or {})
-
-
-def on_node(request: Request, node: Json | None) -> ComposabilityRequest:
+def on_node(request: Request, node: Node | None) -> ComposabilityRequest:
     """Return a ComposabilityRequest for a node."""
     return ComposabilityRequest.of(request, lacks=lacking(request, node))
 
 
-def lacking(request: Request, node: Json | None) -> str:
+def lacking(request: Request, node: Node | None) -> str:
     """Return what a ComposabilityRequest asks for besides devices that the node lacks, in a sentence."""
     if node is None or not request.other_spec:
         return ""
-    return lacks(node["metadata"]["name"], nodes.capacity(node), request.other_spec)
-
-
-def read_evidence(raw: Json) -> Evidence | None:
-    """Return the evidence of node operations on the device of a ComposableResource, or None.
-
-    Evidence about an earlier device does not count.
-    """
-    found = _parsed(cohdi.annotation(raw, cohdi.NODE))
-    return found if found and found.device == (raw.get("status") or {}).get("cdi_device_id") else None
-
-
-def read_node_work(raw: Json) -> NodeWork:
-    """Return the progress of node operations on the device of a ComposableResource."""
-    release = cohdi.annotation(raw, cohdi.RELEASE)
-    found, asked = read_evidence(raw), bool(release)
-    if found is None:
-        return NodeWork(asked)
-    trouble = found.trouble
-    warning = trouble is not None and trouble.reason in evidence.WARNINGS
-    fatal = trouble is not None and (trouble.reason == evidence.LOST_ON_BUS or (
-        found.phase == evidence.PREPARING and not warning))
-    # After a withdrawn release the node takes the device back, whatever it wrote before. So
-    # evidence counts only for the current release.
-    removed = asked and found.phase == evidence.REMOVED and found.release == release
-    return NodeWork(asked, found.phase == evidence.READY, removed,
-                    found.steps[-1].step if found.steps else "", trouble.message if trouble else "", fatal, warning,
-                    trouble.reason if trouble else "")
-
-
-def serial(raw: Json) -> str:
-    """Return the serial by which a node knows the device of a ComposableResource.
-
-    It is the GPU's UUID, as reported by the CDI Manager or the node.
-    """
-    told = str((raw.get("status") or {}).get("device_id") or "")
-    found = None if told else read_evidence(raw)
-    return found.uuid if found else told
-
-
-def doubt(raw: Json) -> str:
-    """Return why it is uncertain whether the device of a ComposableResource was requested, or an
-    empty string."""
-    status = raw.get("status") or {}
-    if status.get("cdi_device_id"):
-        return ""
-    if cohdi.intent_unreadable(raw):
-        return UNREADABLE
-    foreign = status.get("state") == ATTACHING and not cohdi.annotation(raw, cohdi.ATTACH)
-    return FOREIGN if foreign and not cohdi.reclaimed(raw) else ""
+    return lacks(node.name, {name: str(amount) for name, amount in node.capacity.items()}, request.other_spec)
 
 
 def has_left(snapshot: FabricSnapshot | None, resource: Resource) -> bool:
@@ -181,41 +77,13 @@ def is_on(machine: Machine, resource: Resource) -> bool:
     return any(device.uid == uid or (known and device.serial == known) for device in machine.devices)
 
 
-def read_resource(raw: Json, settings: Settings) -> Resource:
-    """Return what a ComposableResource says."""
-    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
-    machine, asked, present = cohdi.read_intent(raw)
-    found, request = read_evidence(raw), (meta.get("labels") or {}).get(cohdi.MANAGED_BY, "")
-    return Resource(  # texts that many have are in memory once
-        name=meta["name"], uid=meta["uid"], request=intern(request),
-        model=intern(spec["model"]), node=intern(spec["target_node"]), state=intern(status.get("state", "")),
-        created=parse_time(meta.get("creationTimestamp")),
-        device_uid=intern(status.get("cdi_device_id", "")), serial=intern(serial(raw)),
-        address=intern(found.address if found else ""),
-        error=status.get("error", ""), deleting=bool(meta.get("deletionTimestamp")),
-        force_detach=bool(spec.get("force_detach")),
-        delete_first=cohdi.annotation(raw, settings.label(cohdi.DELETE_FIRST)) == "true",
-        last_used=parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED))),
-        in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true", hold=_once(cohdi.read_hold(raw)),
-        machine=intern(machine), asked=asked, present=present,
-        operation=cohdi.annotation(raw, cohdi.OPERATION), node_work=_once(read_node_work(raw)), doubt=doubt(raw),
-        reclaims=cohdi.reclaimed(raw), pool_device=cohdi.annotation(raw, cohdi.POOL_DEVICE))
-
-
-@functools.lru_cache(1024)
-def _once(value: V) -> V:
-    """Return the same object for equal values. Most devices are prepared, have no problem and no
-    hold."""
-    return value
-
-
 def pool_slice(found: Slice) -> PoolSlice:
     """Return a ResourceSlice of a pool as its plan reads it."""
     return PoolSlice(found.name, found.generation, found.count, tuple(device.name for device in found.devices),
                      found.as_object()["spec"])
 
 
-def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str | None, int | None, str]:
+def machine_of(node: Node | None, snapshot: FabricSnapshot | None) -> tuple[str | None, int | None, str]:
     """Return (machine UID, fabric ID, problem) of a node by its providerID,
     ``fsas-cdi://<machine uid>``.
 
@@ -224,10 +92,9 @@ def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str 
     """
     if node is None:
         return None, None, "the cluster has no such node"
-    uid = nodes.machine(node)
+    uid = node.machine
     if not uid:
-        provider = str((node.get("spec") or {}).get("providerID") or "")
-        return None, None, f"its providerID is {provider or 'empty'!r}, not {nodes.PROVIDER_PREFIX}<machine uuid>"
+        return None, None, f"its providerID is {node.provider_id or 'empty'!r}, not {PROVIDER_PREFIX}<machine uuid>"
     if snapshot is None:
         return uid, None, ""
     machine = snapshot.machines.get(uid)

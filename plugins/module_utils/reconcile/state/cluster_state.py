@@ -28,14 +28,16 @@ from ...kube.api_resources import (
     SLICES,
     ApiResource,
 )
-from ...kube.objects import claims, cohdi, nodes, pods, provisioning_requests, slice_values
+from ...kube.objects import nodes, pods, provisioning_requests, slice_values
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.watch.store import BaseStore, Store
-from ...kube.watch.typed_store import TypedStore, ValueStore
+from ...kube.watch.value_store import ValueStore
 from ...model.claim import ResourceClaim
+from ...model.node import Node
 from ...model.resource import Resource
-from ...model.slice import Slice
+from ...model.slice import DeviceKey, Slice
 from ...planning.settings import Settings
+from ..values import claim_values, request_values, resource_values
 from . import adapters, indexers
 from .device_holds import DeviceHolds
 from .ending_claims import EndingClaims
@@ -57,7 +59,6 @@ from .reservations import Reservations
 from .used_devices import UsedDevices
 
 Json = dict[str, t.Any]
-DeviceKey = claims.DeviceKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,12 @@ class ClusterState:
 
     def __init__(self, settings: Settings, agents: NodeAgents | None = None) -> None:
         self.settings, self.agents = settings, agents or NodeAgents(AGENT)
-        self.claims = TypedStore(indexers.CLAIMS, adapters.read_claim, claims.trimmed)
+        self.claims = ValueStore(indexers.CLAIMS, claim_values.read_claim, indexers.UNREAD_CLAIMS)
         self.slices = ValueStore(indexers.SLICES, slice_values.read)
-        self.nodes = Store(indexers.NODES, trim=nodes.trimmed)
-        self.requests = TypedStore(indexers.REQUESTS, adapters.read_request, cohdi.trimmed)
-        self.resources = TypedStore(indexers.RESOURCES, partial(adapters.read_resource, settings=settings),
-                                    cohdi.trimmed)
+        self.nodes = ValueStore(indexers.NODES, nodes.read)
+        self.requests = ValueStore(indexers.REQUESTS, request_values.read_request, indexers.UNREAD_REQUESTS)
+        self.resources = ValueStore(indexers.RESOURCES, partial(resource_values.read_resource, settings=settings),
+                                    unread=indexers.UNREAD_RESOURCES)
         self.pods = Store(indexers.PODS, trim=pods.trimmed)
         self.namespaces, self.classes = Store({}), Store({})
         self.provisioning = Store({}, trim=provisioning_requests.trimmed)
@@ -134,11 +135,6 @@ class ClusterState:
                 NAMESPACES: self.namespaces, DEVICE_CLASSES: self.classes,
                 PROVISIONING_REQUESTS: self.provisioning}
 
-    def age(self) -> None:
-        """Drop decoded objects that no caller has read since the last call."""
-        for store in self.stores.values():
-            store.age()
-
     def now(self) -> float:
         """Return the current time, or the time of the capture, in seconds since the epoch."""
         return self.clock() if self.moment is None else self.moment
@@ -170,11 +166,10 @@ class ClusterState:
         self.departures.end(resource)
         self.handovers.forget(resource)
 
-    def note_return(self, resource: Json) -> None:
+    def note_return(self, resource: Resource) -> None:
         """Record that the device of a ComposableResource is back on the fabric. The first time
         counts."""
-        spec = resource["spec"]
-        self.returns.note(resource["metadata"]["uid"], spec["model"], spec["target_node"], self.clock())
+        self.returns.note(resource.uid, resource.model, resource.node, self.clock())
 
     def may_release(self) -> bool:
         """Return False while an earlier process may have attached devices for gated pods that were
@@ -203,7 +198,7 @@ class ClusterState:
 
     def _note_absence(self, node: str, now: float) -> None:
         """Record since when a node is gone, and since when a request for a device is uncertain."""
-        if self.nodes.get(node) is None:
+        if self.nodes.stored(node) is None:
             self.absent_nodes.note(node, now)
         else:
             self.absent_nodes.end(node)
@@ -221,7 +216,7 @@ class ClusterState:
         now, changed = self.now(), set[str]()
         for node in self.absent_nodes.names():
             for resource in self.resources.values("node", node):
-                name, gone = resource.name, self.nodes.get(node) is None
+                name, gone = resource.name, self.nodes.stored(node) is None
                 before = self.departures.of(name) is not None
                 if gone and adapters.has_left(self.snapshot, resource):
                     self.departures.note(name, now)
@@ -236,18 +231,17 @@ class ClusterState:
 
         If two nodes claim the same machine, trust neither.
         """
-        raw = self.nodes.get(node)
-        if twins := self.twins(raw):
+        found = self.nodes.value(node)
+        if found and (twins := self.twins(found)):
             both = " and ".join([node, *twins])
-            return None, None, (f"nodes {both} have the same providerID (machine {nodes.machine(raw or {})}), so the "
+            return None, None, (f"nodes {both} have the same providerID (machine {found.machine}), so the "
                                 "controllers trust none of them. Give each node its own providerID")
-        return adapters.machine_of(raw, self.snapshot)
+        return adapters.machine_of(found, self.snapshot)
 
-    def twins(self, node: Json | None) -> list[str]:
+    def twins(self, node: Node) -> list[str]:
         """Return other nodes with the same machine."""
-        uid = nodes.machine(node) if node else ""
-        found = self.nodes.by("machine", uid) if node and uid else ()
-        return sorted(n["metadata"]["name"] for n in found if n["metadata"]["name"] != (node or n)["metadata"]["name"])
+        found = self.nodes.names_at("machine", node.machine) if node.machine else ()
+        return sorted(name for name in found if name != node.name)
 
     def nodes_with_holds(self) -> set[str]:
         """Return the nodes that keep a device for a claim, and the nodes where such claims are
@@ -344,7 +338,7 @@ class ClusterState:
         here = {each.name for each in self.resources.values("node", node)} if self.tainted else set()
         sights = self.sights(node) if here & self.tainted.keys() else {}
         known = {key for sight in sights.values() for key in sight.keys}
-        gone = {name: keys for name, keys in [*self.tainted.items()] if self.resources.get(name) is None}
+        gone = {name: keys for name, keys in [*self.tainted.items()] if self.resources.stored(name) is None}
         return gone | {name: stale for name, sight in sights.items()
                        if (stale := (self.tainted.get(name, frozenset()) & known) - {*sight.keys})}
 
@@ -354,14 +348,25 @@ class ClusterState:
 
     def claim_refs(self, uids: Iterable[str]) -> tuple[ClaimRef, ...]:
         """Return references to these claims for logs. Omit unknown claims."""
-        return tuple(adapters.claim_ref(claim) for uid in uids if (claim := self.claim(uid)))
+        return tuple(claim_values.claim_ref(claim) for uid in uids if (claim := self.claim(uid)))
 
-    def claims_by_entry(self, pod: Json) -> dict[str, Json | None]:
-        """Return the claims of a pod by their entry in ``spec.resourceClaims``, or None for a
-        missing claim."""
+    def claims_by_entry(self, pod: Json) -> dict[str, ResourceClaim | None]:
+        """Return the claims of a pod by their entry in ``spec.resourceClaims``, or None for a claim
+        that is missing or cannot be read."""
         space = pod["metadata"]["namespace"]
-        return {entry: self.claims.get(name, space) if name else None
+        return {entry: self.claims.value(name, space) if name else None
                 for entry, name in pods.claim_names(pod).items()}
+
+    def planned_claims(self, pod: Json) -> dict[str, Json | None]:
+        """Return the claims of a pod by their entry, as the planner of gated pods reads them, or None
+        for a missing claim.
+
+        The object of a claim without devices is the same until the claim changes.
+        """
+        space = pod["metadata"]["namespace"]
+        found = {entry: self.claims.stored(name, space) if name else None
+                 for entry, name in pods.claim_names(pod).items()}
+        return {entry: claim.as_object() if claim else None for entry, claim in found.items()}
 
     def claims_of_pod(self, pod: Json) -> tuple[ClaimRef, ...]:
         """Return references to the existing claims of a pod for logs, or nothing for a pod that
@@ -370,7 +375,7 @@ class ClusterState:
             found = self.claims_by_entry(pod).values()
         except (AttributeError, KeyError, TypeError, ValueError):
             return ()
-        return tuple(ClaimRef.of(claim) for claim in found if claim)
+        return tuple(claim_values.claim_ref(claim) for claim in found if claim)
 
     def is_allocated(self, claim_uid: str) -> bool:
         """Return whether a claim (its UID) is allocated, without decoding the claim."""

@@ -58,7 +58,6 @@ def _misfit(state: ClusterState, claim: ResourceClaim, resource: Resource) -> st
     found, place = shown
     entry = found.devices[place].entry
     classes = {each["metadata"]["name"]: each for each in state.classes.list()}
-    spec = (state.claims.get(claim.name, claim.namespace) or {}).get("spec") or {}
     requests = {result.request for result in claim.pool_results}
-    reasons = [misfit(spec, request, entry, found.driver, classes) for request in sorted(requests)]
+    reasons = [misfit(claim.spec, request, entry, found.driver, classes) for request in sorted(requests)]
     return reasons[0] if reasons and all(reasons) else ""

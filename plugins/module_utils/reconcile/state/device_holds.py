@@ -11,7 +11,7 @@ import time
 import typing as t
 from collections.abc import Callable, Collection, Mapping
 
-from ...kube.watch.typed_store import TypedStore
+from ...kube.watch.value_store import ValueStore
 from ...model.resource import Resource
 
 Hold = tuple[str, float]
@@ -25,7 +25,7 @@ class DeviceHolds:
     since the epoch, as in annotations.
     """
 
-    def __init__(self, resources: TypedStore[Resource], clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, resources: ValueStore[Resource], clock: Callable[[], float] = time.time) -> None:
         self._resources, self._clock = resources, clock
         self._holds: dict[str, Hold] = {}
         self._by_claim: dict[str, set[str]] = {}

@@ -14,9 +14,11 @@ import threading
 import typing as t
 from collections.abc import Hashable, Iterable, Iterator
 
-from ...kube.objects import claims, pods
+from ...kube.objects import pods
 from ...kube.times import parse_time
 from ...kube.watch.store import Changes, Store
+from ...kube.watch.value_store import ValueStore
+from ...model.claim import ResourceClaim
 
 Json = dict[str, t.Any]
 # A pod that still exists this long after its grace period is stuck, for example on a lost node.
@@ -32,14 +34,14 @@ class EndingClaims:
     claims of pods that changed.
     """
 
-    def __init__(self, claims_: Store, pods_: Store) -> None:
+    def __init__(self, claims_: ValueStore[ResourceClaim], pods_: Store) -> None:
         self._claims, self._pods = claims_, pods_
         self._changes: Changes | None = None
         self._unjudged: list[Hashable] = []
         self._ending: set[Hashable] = set()
         self._lock = threading.Lock()
 
-    def until(self, now: float, end: float) -> list[Json]:
+    def until(self, now: float, end: float) -> list[ResourceClaim]:
         """Return the claims that lost their last pod, or will lose it by ``end``.
 
         Omit claims with a pod that is overdue for more than OVERDUE_SECONDS. ``now`` and ``end``
@@ -73,20 +75,20 @@ class EndingClaims:
         """Return the changes of pods since all claims were listed for judgment."""
         if self._changes is None:
             self._changes = self._pods.follow(_claim_keys, known=False)
-            self._unjudged = [key for key, _kept in self._claims.all_handles()]
+            self._unjudged = [*self._claims.all_keys()]
         return self._changes
 
-    def _ends(self, key: Hashable) -> Json | None:
+    def _ends(self, key: Hashable) -> ResourceClaim | None:
         """Return the claim if it is allocated and all its pods are leaving."""
         namespace, name = t.cast("tuple[str, str]", key)
-        claim = self._claims.get(name, namespace)
-        return claim if claim and claims.results(claim) and self._all_leave(claim) else None
+        claim = self._claims.value(name, namespace)
+        return claim if claim and claim.results and self._all_leave(claim) else None
 
-    def _all_leave(self, claim: Json) -> bool:
+    def _all_leave(self, claim: ResourceClaim) -> bool:
         """Return False for a claim of a PodGroup, because its pods are not known."""
-        return not claims.for_a_group(claim) and all(pods.ended(pod) for pod in self._consumers(claim))
+        return not claim.for_a_group and all(pods.ended(pod) for pod in self._consumers(claim))
 
-    def _gone(self, claim: Json, now: float) -> float:
+    def _gone(self, claim: ResourceClaim, now: float) -> float:
         """Return when the last pod of the claim is gone, in seconds since the epoch.
 
         ``deletionTimestamp`` is the end of a pod's grace period.
@@ -94,9 +96,9 @@ class EndingClaims:
         ends = (pod["metadata"].get("deletionTimestamp") for pod in self._consumers(claim))
         return max((parse_time(end) for end in ends if end), default=now)
 
-    def _consumers(self, claim: Json) -> list[Json]:
+    def _consumers(self, claim: ResourceClaim) -> list[Json]:
         """Return the pods of the claim that still exist."""
-        return [pod for each in claims.consumers(claim) for pod in self._pods.by("uid", each.get("uid"))]
+        return [pod for _name, uid in claim.pods for pod in self._pods.by("uid", uid)]
 
 
 def _claim_keys(pod: Json) -> Iterable[Hashable]:

@@ -8,10 +8,14 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, provisioning_requests
+from ...kube.objects import autoscaling, claims, cohdi, pods, provisioning_requests
+from ...model.claim import ResourceClaim
+from ...model.node import Node
+from ...model.request import Request
+from ...model.resource import Resource
 from ...model.slice import Slice
+from ...model.value import Unreadable
 from ...planning.node.demand import PREPARING
-from . import adapters
 
 # Requests within this many seconds share an index key.
 ASKED_TOGETHER: t.Final = 2.0
@@ -19,33 +23,62 @@ Json = dict[str, t.Any]
 Indexes = Mapping[str, Callable[[t.Any], Iterable[Hashable]]]
 
 
-def _of_claim_node(claim: Json) -> Iterable[Hashable]:
+def claim_node(claim: ResourceClaim) -> Iterable[Hashable]:
+    """Return the node of an allocated claim, or nothing."""
+    return (claim.node,) if claim.node else ()
+
+
+def _pools(claim: ResourceClaim) -> Iterable[Hashable]:
+    return {result.pool for result in claim.pool_results}
+
+
+def _allocated_pool_devices(claim: ResourceClaim) -> Iterable[Hashable]:
+    """Index by pool device and node, because the same pool device name may be used on another node
+    later."""
+    return {(cohdi.pool_device(result.pool, result.device), claim.node) for result in claim.pool_results}
+
+
+def _allocated_from(claim: ResourceClaim) -> Iterable[Hashable]:
+    return {(result.driver, result.pool) for result in claim.results}
+
+
+def _claim_uids(claim: ResourceClaim) -> Iterable[Hashable]:
+    return {claim.uid, claim.identity}
+
+
+def _unallocated(claim: ResourceClaim) -> Iterable[Hashable]:
+    return () if claim.results else _claim_uids(claim)
+
+
+def _preparing(claim: ResourceClaim) -> Iterable[Hashable]:
+    """Index claims that wait for pool devices."""
+    return (True,) if claim.pool_results and claim.phase == PREPARING else ()
+
+
+def _unread_node(claim: Json) -> Iterable[Hashable]:
     name = claims.node(claim)
     return (name,) if name else ()
 
 
-def _pools(claim: Json) -> Iterable[Hashable]:
-    return {r["pool"] for r in claims.binding_results(claim)}
+def _unread_pools(claim: Json) -> Iterable[Hashable]:
+    return {result["pool"] for result in claims.binding_results(claim)}
 
 
-def _allocated_pool_devices(claim: Json) -> Iterable[Hashable]:
-    """Index by pool device and node, because the same pool device name may be used on another node
-    later."""
-    name = claims.node(claim)
+def _unread_pool_devices(claim: Json) -> Iterable[Hashable]:
+    name = claims.node(claim) or ""
     return {(cohdi.pool_device(r["pool"], r["device"]), name) for r in claims.binding_results(claim)}
 
 
-def _allocated_from(claim: Json) -> Iterable[Hashable]:
-    return {(r["driver"], r["pool"]) for r in claims.results(claim)}
+def _unread_allocated_from(claim: Json) -> Iterable[Hashable]:
+    return {(result["driver"], result["pool"]) for result in claims.results(claim)}
 
 
-def _unallocated(claim: Json) -> Iterable[Hashable]:
-    return () if claims.results(claim) else _claim_uids(claim)
+def _unread_uids(claim: Json) -> Iterable[Hashable]:
+    return {claim["metadata"]["uid"], claims.identity(claim)}
 
 
-def _preparing(claim: Json) -> Iterable[Hashable]:
-    """Index claims that wait for pool devices."""
-    return (True,) if claims.binding_results(claim) and adapters.claim_phase(claim) == PREPARING else ()
+def _unread_unallocated(claim: Json) -> Iterable[Hashable]:
+    return () if claims.results(claim) else _unread_uids(claim)
 
 
 def _target(obj: Json) -> Iterable[Hashable]:
@@ -53,43 +86,60 @@ def _target(obj: Json) -> Iterable[Hashable]:
     return (spec.get("target_node") or "",)
 
 
-def _scaled_up(obj: Json) -> Iterable[Hashable]:
-    return (True,) if autoscaling.read_scale_up(obj) else ()
+def request_node(found: Request | Unreadable) -> Iterable[Hashable]:
+    """Return the node of a ComposabilityRequest, even of one that cannot be read."""
+    return (found.node,) if isinstance(found, Request) else _target(found.whole)
 
 
-def _managed_by(obj: Json) -> Iterable[Hashable]:
-    return ((obj["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY) or "",)
+def _scaled_up(found: Request) -> Iterable[Hashable]:
+    return (True,) if autoscaling.scale_up_entries(found.annotation(autoscaling.SCALE_UP)) else ()
 
 
-def _device_uid(obj: Json) -> Iterable[Hashable]:
+def resource_node(found: Resource | Unreadable) -> Iterable[Hashable]:
+    """Return the node of a ComposableResource, even of one that cannot be read."""
+    return (found.node,) if isinstance(found, Resource) else _target(found.whole)
+
+
+def _unread_device(obj: Json) -> Iterable[Hashable]:
     uid = (obj.get("status") or {}).get("cdi_device_id") or cohdi.reclaimed(obj)
     return (uid,) if uid else ()
 
 
-def _unattached(obj: Json) -> Iterable[Hashable]:
-    """Index by model. Few objects have no device, so the attached ones are counted without a table
-    of them."""
-    return () if (obj.get("status") or {}).get("cdi_device_id") else (obj["spec"]["model"],)
+def _managed_by(found: Resource) -> Iterable[Hashable]:
+    return (found.request,)
 
 
-def _held_for(obj: Json) -> Iterable[Hashable]:
-    uid = cohdi.read_hold(obj)[0]
+def _device_uid(found: Resource) -> Iterable[Hashable]:
+    uid = found.device_uid or found.reclaims
     return (uid,) if uid else ()
 
 
-def _pool_device(obj: Json) -> Iterable[Hashable]:
-    name = cohdi.annotation(obj, cohdi.POOL_DEVICE)
-    return (name,) if name else ()
+def _model(found: Resource) -> Iterable[Hashable]:
+    return (found.model,)
 
 
-def _asked(obj: Json) -> Iterable[Hashable]:
+def _unattached(found: Resource) -> Iterable[Hashable]:
+    """Index by model. Few objects have no device, so the attached ones are counted without a table
+    of them."""
+    return () if found.device_uid else (found.model,)
+
+
+def _held_for(found: Resource) -> Iterable[Hashable]:
+    uid = found.hold[0]
+    return (uid,) if uid else ()
+
+
+def _pool_device(found: Resource) -> Iterable[Hashable]:
+    return (found.pool_device,) if found.pool_device else ()
+
+
+def _asked(found: Resource) -> Iterable[Hashable]:
     """Index by the time of the request, to find recent requests without reading all objects."""
-    asked = cohdi.read_intent(obj)[1]
-    return (asked // ASKED_TOGETHER,) if asked > 0 else ()
+    return (found.asked // ASKED_TOGETHER,) if found.asked > 0 else ()
 
 
-def _deleting(obj: Json) -> Iterable[Hashable]:
-    return (True,) if obj["metadata"].get("deletionTimestamp") else ()
+def _deleting(found: Resource) -> Iterable[Hashable]:
+    return (True,) if found.deleting else ()
 
 
 def slice_node(found: Slice) -> Iterable[Hashable]:
@@ -134,9 +184,8 @@ def _consumes(pod: Json) -> Iterable[Hashable]:
     return (key,) if key else ()
 
 
-def _machine(obj: Json) -> Iterable[Hashable]:
-    uid = nodes.machine(obj)
-    return (uid,) if uid else ()
+def _machine(node: Node) -> Iterable[Hashable]:
+    return (node.machine,) if node.machine else ()
 
 
 def _uid(pod: Json) -> Iterable[Hashable]:
@@ -145,21 +194,24 @@ def _uid(pod: Json) -> Iterable[Hashable]:
     return (pod["metadata"]["uid"],) if sought else ()
 
 
-def _claim_uids(claim: Json) -> Iterable[Hashable]:
-    return {claim["metadata"]["uid"], claims.identity(claim)}
-
-
-CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools,
+CLAIMS: t.Final[Indexes] = {"node": claim_node, "device": lambda claim: claim.device_keys, "pool": _pools,
                             "uid": _claim_uids, "allocated from": _allocated_from,
                             "unallocated": _unallocated, "pool device": _allocated_pool_devices,
                             "preparing": _preparing}
+UNREAD_CLAIMS: t.Final[Indexes] = {"node": _unread_node, "device": claims.device_keys, "pool": _unread_pools,
+                                   "uid": _unread_uids, "allocated from": _unread_allocated_from,
+                                   "unallocated": _unread_unallocated, "pool device": _unread_pool_devices}
+"""The places of claims without a value, as far as their raw fields say."""
 SLICES: t.Final[Indexes] = {"node": slice_node, "pool": _slice_pool, "driver": _slice_driver}
 NODES: t.Final[Indexes] = {"machine": _machine}
-REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
-RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid,
-                               "held": _held_for, "pool device": _pool_device,
-                               "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting,
-                               "unattached": _unattached}
+REQUESTS: t.Final[Indexes] = {"node": request_node, "scale up": _scaled_up}
+UNREAD_REQUESTS: t.Final[Indexes] = {"node": _target}
+RESOURCES: t.Final[Indexes] = {"node": resource_node, "request": _managed_by, "device": _device_uid,
+                               "held": _held_for, "pool device": _pool_device, "model": _model, "asked": _asked,
+                               "deleting": _deleting, "unattached": _unattached}
+UNREAD_RESOURCES: t.Final[Indexes] = {"node": _target, "device": _unread_device}
+"""Where a ComposableResource that cannot be read is found. Its node is not planned, and its device is
+owned."""
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
                           "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting,
                           "consumes": _consumes}

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ...kube.objects import nodes, pods
 from ...kube.objects.provisioning_requests import is_expected
+from ...model.node import Node
 from ...model.resource import Resource
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
 from ...node.vendors import DRA_DRIVERS
@@ -20,7 +21,7 @@ from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
 from ...planning.settings import ASSUME_OFF
 from . import adapters, pool_devices
-from .cluster_state import ClusterState, DeviceSight, Json
+from .cluster_state import ClusterState, DeviceSight
 from .device_fit import with_misfits
 from .scale_ups import requested_claims
 from .usage import idle_shares, over_quota
@@ -37,30 +38,31 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     says that such a read was needed but failed.
     """
     now, may_release = state.now(), state.may_release()
-    raw, resources = state.nodes.get(name), state.resources.checked("node", name)
+    node, resources = state.nodes.value(name), state.resources.checked("node", name)
+    exists = state.nodes.stored(name) is not None
     # Read holds first. A hold ends when its claim is allocated, so a device is held or in use at
     # each moment.
     holds = {each.name: hold_of(state, each, now) for each in resources}
     sights = state.sights(name)
     machine, fabric, problem = state.machine_of(name)
-    lost, lost_at, not_lost = _lost(state, name, raw, resources, now)
-    last_machine = _last_machine(resources) if raw is None else ""
+    lost, lost_at, not_lost = _lost(state, name, node, exists, resources, now)
+    last_machine = "" if exists else _last_machine(resources)
     if attached is None and not unread:
         attached = adapters.attached_models(state.snapshot, machine or last_machine)
     of_pools = tuple(with_misfits(state, claim, allocated, resources)
                      for allocated in state.claims.checked("node", name)
                      if (claim := pool_devices.read_claim(state, allocated)))
     return NodeSnapshot(
-        name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
-        fabric=fabric, problem=problem, exists=raw is not None,
+        name=name, now=now, labels=node.labels if node else {}, machine=machine,
+        fabric=fabric, problem=problem, exists=exists,
         claims=(*of_pools, *_reserved_claims(state, name, fabric), *requested_claims(state, name, fabric, now)),
         over_quota=over_quota(state, of_pools),
         resources=tuple(_resource(state, each, holds[each.name], sights.get(each.name) or state.sight(each), now)
                         for each in resources),
-        requests=(*(adapters.on_node(each, raw) for each in state.requests.values("node", name) if name),
-                  *_nodeless(state, name, raw)),
+        requests=(*(adapters.on_node(each, node) for each in state.requests.values("node", name) if name),
+                  *_nodeless(state, name, node)),
         other_requests=frozenset(each for each in state.requests.names_at("node", "") if state.shares.of(each) is None),
-        attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
+        attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.has("device", uid)),
         leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
         blocked=blocked_models(state, name, resources, now), unread=unread, no_agent=state.agents.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at, not_lost=not_lost,
@@ -77,12 +79,12 @@ def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:
     return any(each.node != node and each.deleting for each in state.resources.values("device", uid))
 
 
-def _nodeless(state: ClusterState, node: str, raw: Json | None) -> Iterator[ComposabilityRequest]:
+def _nodeless(state: ClusterState, name: str, node: Node | None) -> Iterator[ComposabilityRequest]:
     """Yield requests that name no node, with the share that was planned for this node."""
     for request_name in state.requests.names_at("node", ""):
-        share = (state.shares.of(request_name) or {}).get(node)
+        share = (state.shares.of(request_name) or {}).get(name)
         if share is not None and (request := state.requests.value(request_name)):
-            yield replace(adapters.on_node(request, raw), size=share, nodeless=True)
+            yield replace(adapters.on_node(request, node), size=share, nodeless=True)
 
 
 def _last_machine(resources: list[Resource]) -> str:
@@ -90,7 +92,7 @@ def _last_machine(resources: list[Resource]) -> str:
     return next((each.machine for each in resources if each.machine), "")
 
 
-def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Resource], now: float
+def _lost(state: ClusterState, name: str, node: Node | None, exists: bool, resources: list[Resource], now: float
           ) -> tuple[str, float | None, str]:
     """Return why a node is certainly out of use, when it will count as lost, and what contradicts
     that.
@@ -101,12 +103,12 @@ def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Reso
     """
     if state.agents.alive(name):
         return "", None, ""
-    if raw is not None:
+    if exists:
         why = f"an administrator marked node {name} as out of service"
-        return (why if nodes.out_of_service(raw) else ""), None, ""
+        return (why if node and nodes.is_out_of_service(node) else ""), None, ""
     since = state.absent_nodes.of(name)
     machines = sorted({each.machine for each in resources if each.machine or each.device_uid})
-    if since is None or any(state.nodes.by("machine", machine) for machine in machines if machine):
+    if since is None or any(state.nodes.has("machine", machine) for machine in machines if machine):
         return "", None, ""
     until = since + state.settings.gone_node_duration
     if now < until:
@@ -203,7 +205,7 @@ def _departed(state: ClusterState, resource: Resource, now: float) -> dict[str, 
     """Return how the device of a ComposableResource left the machine of a lost node, or when that
     counts."""
     since = state.departures.of(resource.name)
-    if since is None or state.nodes.get(resource.node) is not None:
+    if since is None or state.nodes.stored(resource.node) is not None:
         return {}
     seconds = state.settings.gone_node_duration
     if now < since + seconds:

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Iterator
 
 from ...kube.objects import pods
-from ...kube.objects.autoscaling import ScaleUpEntry, read_scale_up
+from ...kube.objects.autoscaling import SCALE_UP, ScaleUpEntry, scale_up_entries
 from ...planning.node.demand import REQUESTED
 from ...planning.node.snapshot import Claim, PodRef, PoolResult
 from ...planning.scheduling.snapshot import Placement
@@ -30,13 +30,12 @@ def live_entries(state: ClusterState, now: float, node: str = "") -> Iterator[_L
     An entry ends when its pod is bound or gone, when its claim is allocated, or when its time is
     over.
     """
-    for raw in state.requests.by("scale up", True):
-        spec = raw["spec"]["resource"]
-        if node in ("", spec.get("target_node")) and not raw["metadata"].get("deletionTimestamp"):
-            for entry in read_scale_up(raw):
+    for request in state.requests.values("scale up", True):
+        if node in ("", request.node) and not request.deleting:
+            for entry in scale_up_entries(request.annotation(SCALE_UP)):
                 pod = state.pods.first("uid", entry.pod) if now < entry.until else None
                 if pod and not (pods.bound(pod) or pods.ended(pod)) and not state.is_allocated(entry.claim):
-                    yield spec["target_node"], spec["model"], entry, pod
+                    yield request.node, request.model, entry, pod
 
 
 def requested_claims(state: ClusterState, node: str, fabric: int | None, now: float) -> tuple[Claim, ...]:

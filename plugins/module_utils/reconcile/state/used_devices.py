@@ -14,12 +14,11 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import claims
 from ...kube.watch.store import BaseStore, Changes
-from ...kube.watch.typed_store import TypedStore
+from ...kube.watch.value_store import ValueStore
 from ...model.claim import ResourceClaim
 from ...model.resource import Resource
-from .indexers import slice_node
+from .indexers import resource_node, slice_node
 
 Json = dict[str, t.Any]
 Usage = Counter[tuple[str, str]]
@@ -34,7 +33,7 @@ class UsedDevices:
     ``users(node)`` returns the claims that use devices of a node, by ComposableResource.
     """
 
-    def __init__(self, resources: TypedStore[Resource], slices_: BaseStore, claims_: BaseStore,
+    def __init__(self, resources: ValueStore[Resource], slices_: BaseStore, claims_: BaseStore,
                  users: Callable[[str], Mapping[str, ResourceClaim]]) -> None:
         self._resources, self._slices, self._claims, self._users = resources, slices_, claims_, users
         self._changes: list[Changes] = []
@@ -52,8 +51,7 @@ class UsedDevices:
 
     def _changed(self) -> set[Hashable]:
         self._changes = self._changes or [
-            self._resources.follow(lambda raw: (raw["spec"]["target_node"],)),
-            self._slices.follow(slice_node), self._claims.follow(_node)]
+            self._resources.follow(resource_node), self._slices.follow(slice_node), self._claims.follow(_node)]
         found = set[Hashable]().union(*(each.take() for each in self._changes))
         if _ANYWHERE in found:
             found |= {*self._resources.keys("node"), *self._by_node}
@@ -70,6 +68,5 @@ class UsedDevices:
             self._by_node[node] = found
 
 
-def _node(claim: Json) -> Iterable[Hashable]:
-    name = claims.node(claim)
-    return (name or _ANYWHERE,) if claims.results(claim) else ()
+def _node(claim: ResourceClaim) -> Iterable[Hashable]:
+    return (claim.node or _ANYWHERE,) if claim.results else ()

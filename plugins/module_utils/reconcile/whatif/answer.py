@@ -103,7 +103,7 @@ def _claim_names(state: ClusterState, pod: PodRef) -> list[str]:
     """
     raw = state.pods.first("uid", pod.uid)
     claims = state.claims_by_entry(raw) if raw else {}
-    names = [claim["metadata"]["name"] if claim else f"{pod.name}-{entry}" for entry, claim in claims.items()]
+    names = [claim.name if claim else f"{pod.name}-{entry}" for entry, claim in claims.items()]
     return [f"{pod.namespace}/{name}" for name in names or [f"{pod.name}-extended-resources"]]
 
 

@@ -10,12 +10,11 @@ import json
 import os
 import tempfile
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from ...fabric.api import Device, FabricSnapshot, Machine, Size
-from ...kube.watch.contents import PackedObjects
 from ...planning.settings import Settings
 from ..config import BadConfig
 from .capture import Capture
@@ -70,15 +69,9 @@ def _capture(data: Mapping[str, t.Any]) -> Capture:
     Settings.from_dict(data["settings"])
     return Capture(float(data["taken"]), {**data["settings"]}, str(data["manager"]), float(data["attach_timeout"]),
                    str(data["node_operations"]), {str(node): bool(held) for node, held in data["agents"].items()},
-                   {kind: _objects(found) for kind, found in data["objects"].items()},
+                   {kind: tuple(map(_object, found)) for kind, found in data["objects"].items()},
                    _fabric(data["fabric"]),
                    PastArrivals.of_document(data["past"]) if data.get("past") else PastArrivals())
-
-
-def _objects(found: t.Any) -> Sequence[Json]:
-    """Return the objects. Packed ones were written by this version, so they are not decoded for a
-    check."""
-    return found if isinstance(found, PackedObjects) else tuple(_object(each) for each in found)
 
 
 def _object(raw: t.Any) -> Json:

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, NAMESPACES, PODS, SLICES
 from ...kube.objects import pods, slices
 from ...kube.objects.claims import DeviceKey
 from ...kube.times import format_time
 from ...planning.settings import Settings
-from ..state.adapters import read_resource
 from .capture import Capture
 from .captured_engine import engine_of
 
@@ -83,11 +82,11 @@ class Gate:
         return {**pod, "spec": {**spec, **({"schedulingGates": gates} if gates else {})}}
 
 
-def without_devices(capture: Capture, resources: Iterable[Json]) -> Capture:
+def without_devices(capture: Capture, names: Collection[str]) -> Capture:
     """Remove these ComposableResources, and their devices from the slices of nodes."""
-    listed, state = list(resources), engine_of(capture).state
-    names = {raw["metadata"]["name"] for raw in listed}
-    shown = {key for raw in listed for key in state.own_keys(read_resource(raw, state.settings))}
+    state = engine_of(capture).state
+    found = (resource for name in names if (resource := state.resources.value(name)))
+    shown = {key for resource in found for key in state.own_keys(resource)}
     return capture.with_objects(
         composableresources=[raw for raw in capture.of(COMPOSABLE_RESOURCES.plural)
                              if raw["metadata"]["name"] not in names],

@@ -41,12 +41,11 @@ class LoseAttached:
     def made(self, capture: Capture) -> Capture:
         """Return the capture after the change."""
         state = engine_of(capture).state
-        resources = [raw for uid in self.devices for raw in state.resources.by("device", uid)]
-        read = (each for uid in self.devices for each in state.resources.values("device", uid))
-        users = [claim for each in read if (claim := state.user(each))]
+        found = [each for uid in self.devices for each in state.resources.values("device", uid)]
+        users = [claim for each in found if (claim := state.user(each))]
         pods = [uid for claim in users for _name, uid in claim.pods]
         after = evicted(capture, pods, [claim.uid for claim in users])
-        after = without_devices(after, resources)
+        after = without_devices(after, {each.name for each in found})
         return replace(after, fabric=without_attached(after.fabric, self.devices))
 
 

@@ -57,7 +57,8 @@ def _emptied(capture: Capture, node: str) -> Capture:
     resources = [raw for raw in capture.of(COMPOSABLE_RESOURCES.plural) if raw["spec"].get("target_node") == node]
     uids = {(raw.get("status") or {}).get("cdi_device_id") for raw in resources}
     devices = [d for machine in capture.fabric.machines.values() for d in machine.devices if d.uid in uids]
-    after = without_devices(evicted(capture, leaving, list(_claims_of(capture, node))), resources)
+    names = {raw["metadata"]["name"] for raw in resources}
+    after = without_devices(evicted(capture, leaving, list(_claims_of(capture, node))), names)
     asked = [raw for raw in after.of(COMPOSABILITY_REQUESTS.plural)
              if (raw["spec"].get("resource") or {}).get("target_node") != node]
     return replace(after.with_objects(composabilityrequests=asked), fabric=returned(after.fabric, devices))

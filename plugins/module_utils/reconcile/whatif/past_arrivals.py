@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from ..timelines.day_of_waits import of_text as waits_of_text
 from ..timelines.histogram import TOTAL
 from ..timelines.timeline import Timeline, of_resource
 from ..timelines.waits_keeper import FIELD, NAME
+from ..values.claim_values import read_claim
 
 Json = dict[str, t.Any]
 ENDED: t.Final = "involvedObject.kind=Pod,reason=Killing"
@@ -149,8 +151,15 @@ def _came(settings: Settings, objects: Mapping[str, Sequence[Json]], ended: Mapp
         yield Came(timeline.created, timeline.claim.partition("/")[0], model, devices,
                    round(max(0.0, end - timeline.ended), 3) if end else 0.0)
     for uid, raw in there.items():
-        if uid not in timelines and concerns(raw, settings):
+        if uid not in timelines and _is_ours(raw, settings):
             yield Came(parse_time(raw["metadata"].get("creationTimestamp")), raw["metadata"]["namespace"])
+
+
+def _is_ours(raw: Json, settings: Settings) -> bool:
+    """Return whether the fabric serves a claim. A claim that cannot be read does not count."""
+    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+        return concerns(read_claim(raw), settings)
+    return False
 
 
 def _last_used(raw: Json, settings: Settings) -> float:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-import typing as t
 
 from ...kube.api_resources import CLAIMS
 from ...kube.errors import Conflict, NotFound
 from ...kube.objects import claims, cohdi
 from ...kube.objects.conditions import already_set, device_conditions
 from ...kube.times import format_time
+from ...model.claim import ResourceClaim
 from ...planning.actions import MarkClaim
 from ...planning.node.demand import PREPARING
-from ..state import adapters
-from ..state.cluster_state import Json
 from .object_writer import ObjectWriter
 
 
@@ -27,20 +25,22 @@ class ClaimWriter(ObjectWriter):
     def protect(self, claim: str) -> None:
         """Give a claim (its UID) the finalizer that the scheduler would write first. Ignore one
         that is gone."""
-        raw = self.state.claims.first("uid", claim)
-        if raw is None or claims.protected(raw):
+        known = self.state.claims.first_value("uid", claim)
+        if known is None or claims.FINALIZER in known.finalizers:
             return
-        meta = raw["metadata"]
         with contextlib.suppress(NotFound, Conflict):
-            self.state.claims.upsert(self.client.strategic_patch(CLAIMS, meta["name"], claims.protection(claim),
-                                                                 namespace=meta["namespace"]))
+            self.state.claims.upsert(self.client.strategic_patch(CLAIMS, known.name, claims.protection(claim),
+                                                                 namespace=known.namespace))
 
     def mark(self, action: MarkClaim) -> bool:
         """Write a condition to the allocation that it was decided for. Return False if that
         allocation is gone."""
-        raw = self.state.claims.first("uid", action.claim)
+        claim = self.state.claims.first_value("uid", action.claim)
         for _unused in range(3):
-            if raw is None or not _waits_on(raw, action.node) or already_set(raw, action.condition):
+            if claim is None or not _waits_on(claim, action.node):
+                return False
+            raw = claim.as_object()
+            if already_set(raw, action.condition):
                 return False
             body = device_conditions(raw, action.condition, "True", "DeviceConditionUpdated", action.reason,
                                      format_time(time.time()))
@@ -50,42 +50,37 @@ class ClaimWriter(ObjectWriter):
             except NotFound:
                 return False
             except Conflict:
-                raw = self._same_allocation(raw, action)
+                claim = self._same_allocation(claim, action)
                 continue
             self.state.claims.upsert(answer)
             self.outlet.changes += 1
             return True
         return False
 
-    def _same_allocation(self, raw: Json, action: MarkClaim) -> Json | None:
+    def _same_allocation(self, claim: ResourceClaim, action: MarkClaim) -> ResourceClaim | None:
         try:
-            fresh = self.client.get(CLAIMS, action.name, namespace=action.namespace)
+            fresh = self.state.claims.trimmed(self.client.get(CLAIMS, action.name, namespace=action.namespace))
         except NotFound:
             return None
         self.state.claims.upsert(fresh)
-        same = fresh["metadata"]["uid"] == raw["metadata"]["uid"]
-        return fresh if same and _allocation(fresh) == _allocation(raw) else None
+        if not isinstance(fresh, ResourceClaim):
+            return None
+        return fresh if (fresh.uid, fresh.allocation) == (claim.uid, claim.allocation) else None
 
-    def deallocate(self, claim: Json) -> None:
+    def deallocate(self, claim: ResourceClaim) -> None:
         """Drop an allocation that the scheduler has given up and would drop about a second later.
 
         Send the resourceVersion, so that a claim that was reserved in the meantime keeps its
         allocation.
         """
-        meta = claim["metadata"]
-        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": {"allocation": None}}
+        body = {"metadata": {"resourceVersion": claim.version}, "status": {"allocation": None}}
         try:
-            self.state.claims.upsert(self.client.merge_patch(CLAIMS, meta["name"], body, namespace=meta["namespace"],
+            self.state.claims.upsert(self.client.merge_patch(CLAIMS, claim.name, body, namespace=claim.namespace,
                                                              subresource="status"))
         except (NotFound, Conflict):
             return
 
 
-def _waits_on(claim: Json, node: str) -> bool:
+def _waits_on(claim: ResourceClaim, node: str) -> bool:
     """Return whether the claim is still allocated on the node and waits for pool devices."""
-    here = bool(claims.binding_results(claim)) and claims.node(claim) == node
-    return here and adapters.claim_phase(claim) == PREPARING
-
-
-def _allocation(claim: Json) -> t.Any:
-    return (claim.get("status") or {}).get("allocation")
+    return bool(claim.pool_results) and claim.node == node and claim.phase == PREPARING

@@ -10,14 +10,23 @@ from __future__ import annotations
 
 import time
 import typing as t
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...kube.api_resources import ApiResource
 from ...kube.client.verbs import Client
 from ...kube.errors import Conflict, NotFound
 from ...kube.objects import cohdi
 from ...kube.objects.ready import with_ready
 from ...kube.times import format_time
+from ...kube.watch.parts import picked
+from ...kube.watch.store import BaseStore
+from ...model.request import Request
+from ...model.resource import Resource
+from ...model.value import Unreadable
 from ..state.cluster_state import ClusterState, Json
+
+Kept: t.TypeAlias = Json | Request | Resource | Unreadable
 
 
 @dataclass
@@ -54,39 +63,41 @@ class ObjectWriter:
         """Return the state with the stores."""
         return self.outlet.state
 
-    def _ready(self, raw: Json, status: Json) -> Json:
-        """Return the conditions for a status, as a part of the status."""
+    def _ready(self, present: Sequence[Json], generation: int, status: Json) -> Json:
+        """Return the conditions for a status, as a part of the status. ``present``: the conditions of
+        the object."""
         if not self.outlet.keeps_conditions:
             return {}
-        return {"conditions": with_ready(raw, {**(raw.get("status") or {}), **status}, format_time(time.time()))}
+        return {"conditions": with_ready(present, generation, status, format_time(time.time()))}
 
     def _note_conditions(self, status: Json, answer: Json) -> None:
         if "conditions" in status and "conditions" not in (answer.get("status") or {}):
             self.outlet.keeps_conditions = False
 
-    def _finalize(self, kind: t.Any, name: str, store: t.Any) -> None:
+    def _finalize(self, kind: ApiResource, name: str, store: BaseStore) -> None:
         """Remove our finalizer. Retry once if another client, such as the node agent, changed the
         object.
 
         Do not retry on another object with the same name. Raise Conflict if the object changes
         again.
         """
-        raw = store.get(name)
+        found = store.stored(name)
         try:
-            left = self._remove_finalizer(kind, name, raw)
+            left = self._remove_finalizer(kind, name, found)
         except Conflict:
             fresh = self.client.get(kind, name)
             store.upsert(fresh)
-            if raw is None or fresh["metadata"]["uid"] != raw["metadata"]["uid"]:
+            if found is None or _metadata(fresh)["uid"] != _metadata(found)["uid"]:
                 raise
-            raw, left = fresh, self._remove_finalizer(kind, name, fresh)
+            found, left = fresh, self._remove_finalizer(kind, name, fresh)
         if not left:
-            self._forget(raw, store)
+            self._forget(found, store)
 
-    def _remove_finalizer(self, kind: t.Any, name: str, raw: Json | None) -> list[str]:
+    def _remove_finalizer(self, kind: ApiResource, name: str, found: Kept | None) -> list[str]:
         """Return the finalizers of others that are left, or none if the object is gone."""
-        left = [f for f in ((raw or {}).get("metadata", {}).get("finalizers") or []) if f != cohdi.FINALIZER]
-        known = as_read(raw) if raw else {}
+        finalizers = _metadata(found).get("finalizers") if found is not None else None
+        left = [f for f in finalizers or () if f != cohdi.FINALIZER]
+        known = as_read(found) if found is not None else {}
         try:
             self.client.merge_patch(kind, name, {"metadata": {**known, "finalizers": left or None}})
         except NotFound:
@@ -94,11 +105,25 @@ class ObjectWriter:
         return left
 
     @staticmethod
-    def _forget(raw: Json | None, store: t.Any) -> None:
-        if raw is not None:
-            store.remove(raw)
+    def _forget(found: Kept | None, store: BaseStore) -> None:
+        if found is not None:
+            store.remove(found)
 
 
-def as_read(raw: Json) -> Json:
+def as_read(found: Kept) -> Json:
     """Return metadata for a patch that fails if the object has changed since it was read."""
-    return {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
+    return picked(_metadata(found), ("uid", "resourceVersion"))
+
+
+def same_object(found: Kept | None) -> Json:
+    """Return metadata for a patch that fails for another object of the same name. Empty for an
+    unknown object."""
+    return {} if found is None else picked(_metadata(found), ("uid",))
+
+
+def _metadata(found: Kept) -> Json:
+    """Return UID, resourceVersion and finalizers of an object as JSON or as a store keeps it."""
+    if isinstance(found, (Request, Resource)):
+        return {"uid": found.uid, "resourceVersion": found.version, "finalizers": found.finalizers}
+    whole = found.whole if isinstance(found, Unreadable) else found
+    return dict(whole["metadata"])

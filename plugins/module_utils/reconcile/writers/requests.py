@@ -29,7 +29,8 @@ class RequestWriter(ObjectWriter):
                 self.state.requests.upsert(self.client.get(COMPOSABILITY_REQUESTS, action.request))
         patch: Json = {"spec": {"resource": {"size": action.size}}}
         note = cohdi.claims_note(action.claims)
-        if note != cohdi.annotation(self.state.requests.get(action.request) or {"metadata": {}}, cohdi.CLAIMS):
+        known = self.state.requests.value(action.request)
+        if note != (known.annotation(cohdi.CLAIMS) if known else ""):
             patch["metadata"] = {"annotations": {cohdi.CLAIMS: note or None}}
         self.state.requests.upsert(self.client.merge_patch(COMPOSABILITY_REQUESTS, action.request, patch))
         self.outlet.changes += 1
@@ -42,19 +43,20 @@ class RequestWriter(ObjectWriter):
     def set_status(self, name: str, status: Json) -> None:
         """Replace the status of a ComposabilityRequest. Keep equal parts and the conditions of
         others."""
-        raw = self.state.requests.get(name)
-        if raw is None:
+        request = self.state.requests.value(name)
+        if request is None:
             return
-        status = {**status, **self._ready(raw, {"error": "", **status})}
-        if raw.get("status") == status:
+        new_status = {**request.status, "error": "", **status}
+        status = {**status, **self._ready(request.status.get("conditions") or [], request.generation, new_status)}
+        if request.status == status:
             return
-        old, new = (raw.get("status") or {}).get("resources") or {}, status.get("resources") or {}
+        old, new = request.status.get("resources") or {}, status.get("resources") or {}
         gone = {key: None for key in old if key not in new}
         body = {**status, "error": status.get("error"), "resources": {**gone, **new} if new else None}
         try:
             answer = self.client.merge_patch(COMPOSABILITY_REQUESTS, name, {"status": body}, subresource="status")
         except NotFound:
-            self._forget(raw, self.state.requests)
+            self._forget(request, self.state.requests)
             return
         self._note_conditions(status, answer)
         self.state.requests.upsert(answer)

@@ -13,15 +13,19 @@ from collections.abc import Iterable, Mapping
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
 from ...kube.errors import Conflict, NotFound
 from ...kube.objects import cohdi, device_users
-from ...kube.objects.claim_ref import CLAIM, read_claim
+from ...kube.objects.claim_ref import CLAIM
 from ...kube.objects.taints import DeviceTaints
 from ...kube.times import format_micro_time, format_time
+from ...model.resource import Resource
+from ...model.slice import DeviceKey
+from ...model.value import Unreadable
 from ...planning.actions import CreateResource, SetPoolDevice, Touch
 from ...planning.node.compose import ATTACHING
-from ..state.adapters import claim_ref
-from ..state.cluster_state import DeviceKey, Json
-from ..timelines.timeline import ANNOTATION, Timeline, dump, of_resource
-from .object_writer import ObjectWriter, Outlet, as_read
+from ..state.cluster_state import Json
+from ..timelines.timeline import ANNOTATION, Timeline, dump, parse
+from ..values import resource_values
+from ..values.claim_values import claim_ref
+from .object_writer import ObjectWriter, Outlet, as_read, same_object
 
 # Annotations. None removes an annotation.
 Notes: t.TypeAlias = Mapping[str, str | None]
@@ -95,19 +99,19 @@ class ResourceWriter(ObjectWriter):
     def ask_release(self, resource: str) -> None:
         """Request the node to release a device. Record its claims, because no slice shows it afterwards."""
         self.uses.await_begin()
-        raw = self.state.resources.get(resource)
+        found = self.state.resources.value(resource)
         patch: Json = {"metadata": {"annotations": {cohdi.RELEASE: format_micro_time(time.time()),
                                                     **self.uses.notes(resource)}}}
-        if raw is not None:  # an object without the label becomes visible to the node now
-            patch["metadata"]["labels"] = _of_node(raw)
+        if found is not None:  # an object without the label becomes visible to the node now
+            patch["metadata"]["labels"] = _of_node(found)
         self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, resource, patch))
         self.outlet.changes += 1
 
     def give_to_node(self, resource: str) -> None:
         """Label a ComposableResource of another operator, so that the node agent sees it."""
-        raw = self.state.resources.get(resource)
-        if raw is not None:
-            meta = {"uid": raw["metadata"]["uid"], "labels": _of_node(raw)}
+        found = self.state.resources.value(resource)
+        if found is not None:
+            meta = {"uid": found.uid, "labels": _of_node(found)}
             with contextlib.suppress(Conflict, NotFound):
                 self.state.resources.upsert(
                     self.client.merge_patch(COMPOSABLE_RESOURCES, resource, {"metadata": meta}))
@@ -124,9 +128,9 @@ class ResourceWriter(ObjectWriter):
     def timeline_notes(self, resource: str, timelines: Iterable[Timeline]) -> Notes:
         """Return the annotation with these timelines added to those of the device. A claim's own is
         replaced."""
-        raw, added = self.state.resources.get(resource), [*timelines]
+        found, added = self.state.resources.value(resource), [*timelines]
         known = {each.uid for each in added}
-        others = [each for each in (of_resource(raw) if raw else ()) if each.uid not in known]
+        others = [each for each in parse(found.annotation(ANNOTATION) if found else "") if each.uid not in known]
         return {ANNOTATION: dump([*others, *added])}
 
     def set_pool_device(self, action: SetPoolDevice) -> None:
@@ -145,9 +149,9 @@ class ResourceWriter(ObjectWriter):
     def _is_kept(self, resource: str) -> bool:
         """Return whether the recorded claim still has the pool device, by a fresh read of the
         claim."""
-        raw = self.state.resources.get(resource)
-        claim = read_claim(raw) if raw else None
-        if raw is None or claim is None:
+        found = self.state.resources.value(resource)
+        claim = resource_values.noted_claim(found) if found else None
+        if found is None or claim is None:
             return False
         namespace, _unused, name = claim.key.partition("/")
         try:
@@ -155,8 +159,7 @@ class ResourceWriter(ObjectWriter):
         except NotFound:
             return False
         self.state.claims.upsert(fresh)
-        return bool(device_users.keeper([fresh], raw["spec"]["target_node"],
-                                        cohdi.annotation(raw, cohdi.POOL_DEVICE)))
+        return bool(device_users.keeper([fresh], found.node, found.pool_device))
 
     def forget_intent(self, resource: str) -> None:
         """Record that an attach has nothing on the fabric, because the CDI Manager refused it."""
@@ -167,8 +170,8 @@ class ResourceWriter(ObjectWriter):
 
         If the object has changed, read it again and raise Conflict.
         """
-        raw = self.state.resources.get(resource)
-        known = {} if raw is None else as_read(raw) if unchanged else {"uid": raw["metadata"]["uid"]}
+        found = self.state.resources.stored(resource)
+        known = as_read(found) if unchanged and found is not None else same_object(found)
         patch = {"metadata": {**known, "annotations": dict(annotations)}}
         try:
             self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, resource, patch))
@@ -194,7 +197,7 @@ class ResourceWriter(ObjectWriter):
         """
         for resource, keys in self.taints.placed().items():
             self.state.note_taints(resource, keys)
-            if self.state.resources.get(resource) is None:
+            if self.state.resources.stored(resource) is None:
                 self.lift_taints(resource, keys)
 
     def read(self, name: str) -> None:
@@ -208,34 +211,45 @@ class ResourceWriter(ObjectWriter):
         It is another device if another process wrote one in the meantime, because a written device
         stays.
         """
-        raw = self.state.resources.get(name) or self.client.get(COMPOSABLE_RESOURCES, name)
+        found: Resource | Unreadable = self.state.resources.stored(name) or self._fresh(name)
         while True:
-            known = (raw.get("status") or {}).get("cdi_device_id")
+            known = resource_values.device_uid(found)
             if known and known != device:
-                return str(known)
+                return known
             status = {"state": ATTACHING, "error": "", "device_id": serial, "cdi_device_id": device}
             try:
-                self._patch_status(name, as_read(raw), {**status, **self._ready(raw, status)})
+                self._patch_status(name, as_read(found), {**status, **self._conditions(found, status)})
             except Conflict:
-                raw = self.client.get(COMPOSABLE_RESOURCES, name)
+                found = self._fresh(name)
                 continue
             self.outlet.changes += 1
             return device
 
+    def _fresh(self, name: str) -> Resource | Unreadable:
+        """Return what the store would keep of the object that the API server has."""
+        found = self.state.resources.trimmed(self.client.get(COMPOSABLE_RESOURCES, name))
+        return t.cast("Resource | Unreadable", found)
+
+    def _conditions(self, found: Resource | Unreadable | None, status: Mapping[str, str]) -> Json:
+        """Return the conditions for a status, as a part of the status. None without a readable
+        object."""
+        if not isinstance(found, Resource):
+            return {}
+        return self._ready(found.conditions, found.generation, {"state": found.state, "error": found.error, **status})
+
     def set_status(self, name: str, **status: str) -> None:
         """Patch fields of a ComposableResource's status."""
-        raw = self.state.resources.get(name)
-        known = {"uid": raw["metadata"]["uid"]} if raw else {}
-        self._patch_status(name, known, {**status, **(self._ready(raw, status) if raw else {})})
+        found = self.state.resources.stored(name)
+        self._patch_status(name, same_object(found), {**status, **self._conditions(found, status)})
         self.outlet.changes += 1
 
     def observe(self, name: str) -> None:
         """Update the observed generation of a ComposableResource's condition. A conflict is retried
         later."""
-        raw = self.state.resources.get(name)
-        if raw is not None and self._ready(raw, {}):
+        found = self.state.resources.value(name)
+        if found and (conditions := self._conditions(found, {})):
             with contextlib.suppress(Conflict, NotFound):
-                self._patch_status(name, as_read(raw), self._ready(raw, {}))
+                self._patch_status(name, as_read(found), conditions)
 
     def _patch_status(self, name: str, known: Json, status: Json) -> None:
         answer = self.client.merge_patch(COMPOSABLE_RESOURCES, name, {"metadata": known, "status": status},
@@ -245,16 +259,15 @@ class ResourceWriter(ObjectWriter):
 
     def delete(self, name: str) -> None:
         """Mark a ComposableResource for deletion. Ignore one that is gone."""
-        raw = self.state.resources.get(name)
+        found = self.state.resources.stored(name)
         try:
-            uid = raw["metadata"]["uid"] if raw else None
-            left = self.client.delete(COMPOSABLE_RESOURCES, name, precondition_uid=uid)
+            left = self.client.delete(COMPOSABLE_RESOURCES, name, precondition_uid=same_object(found).get("uid"))
         except NotFound:
             left = None
         else:
             self.outlet.changes += 1
         if left is None:
-            self._forget(raw, self.state.resources)
+            self._forget(found, self.state.resources)
         else:
             self.state.resources.upsert(left)
 
@@ -274,5 +287,5 @@ class ResourceWriter(ObjectWriter):
         self.outlet.changes += 1
 
 
-def _of_node(raw: Json) -> dict[str, str]:
-    return {cohdi.TARGET_NODE: cohdi.node_label(raw["spec"]["target_node"])}
+def _of_node(found: Resource) -> dict[str, str]:
+    return {cohdi.TARGET_NODE: cohdi.node_label(found.node)}

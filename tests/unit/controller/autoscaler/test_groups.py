@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup, Shape
@@ -86,10 +87,10 @@ def test_nodes_are_read_before_the_first_decision(testbed: Testbed, monkeypatch:
     facts = KnownNodes.facts
 
     def counted(self: KnownNodes, state: ClusterState,
-                how: Callable[[ClusterState, Json], NodeFacts]) -> dict[str, NodeFacts]:
-        def reading(state: ClusterState, raw: Json) -> NodeFacts:
-            read.append(raw["metadata"]["name"])
-            return how(state, raw)
+                how: Callable[[ClusterState, Node], NodeFacts]) -> dict[str, NodeFacts]:
+        def reading(state: ClusterState, node: Node) -> NodeFacts:
+            read.append(node.name)
+            return how(state, node)
 
         return facts(self, state, reading)
 

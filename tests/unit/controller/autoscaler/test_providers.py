@@ -26,6 +26,7 @@ from ansible_collections.composable.infra.controller.autoscaler.providers.table 
 from ansible_collections.composable.infra.lab.autoscaling.processes import Certificates as Issued
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup, Shape
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -40,7 +41,7 @@ TOKEN = "secret-token"
 def build(api: FakeApi, nodes: list[str], **provider: t.Any) -> NodeProvider:
     """The provider of a group with these nodes."""
     group = NodeGroup("gpu", Shape(), provider=provider)
-    return provider_of(group, api.client, lambda: [{"metadata": {"name": name}} for name in nodes])
+    return provider_of(group, api.client, lambda: [Node(name) for name in nodes])
 
 
 def test_each_kind_that_the_configuration_knows_is_in_the_table() -> None:
@@ -332,7 +333,7 @@ def machines(service: Service, issued: Issued, tmp_path: Path) -> tuple[NodeProv
 def build_static(listed: list[Json], nodes: list[str], **more: t.Any) -> NodeProvider:
     """A group of listed machines."""
     group = NodeGroup("gpu", Shape(), provider={"kind": "static", "machines": listed, **more})
-    return provider_of(group, FakeApi().client, lambda: [{"metadata": {"name": name}} for name in nodes])
+    return provider_of(group, FakeApi().client, lambda: [Node(name) for name in nodes])
 
 
 def test_static_powers_spare_machines_on_and_waits_for_their_nodes(

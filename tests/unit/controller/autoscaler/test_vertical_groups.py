@@ -30,8 +30,8 @@ def label(testbed: Testbed, node: str, labels: Json) -> None:
 def shown(testbed: Testbed, group: str) -> tuple[Json, Json]:
     """(labels, allocatable) of a group's template."""
     testbed.sync()
-    raw = testbed.provider.template(group)
-    return raw["metadata"]["labels"], raw["status"]["allocatable"]
+    node = testbed.provider.template(group)
+    return {**node.labels}, {**node.allocatable}
 
 
 @pytest.mark.usefixtures("machines")
@@ -60,7 +60,7 @@ def test_configured_devices_are_no_more_than_there_are(testbed: Testbed) -> None
     snapshot = testbed.cluster.state.snapshot
     assert snapshot
     testbed.cluster.state.snapshot = replace(snapshot, free={}, problems={f"{A100}/1": "it is busy"})
-    offered = testbed.provider.template("vertical")["status"]["allocatable"]
+    offered = testbed.provider.template("vertical").allocatable
     assert offered[GPU] == "9", "devices that could not be counted are not none"
 
 

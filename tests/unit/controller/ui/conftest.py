@@ -57,7 +57,7 @@ class Looked:
         """The watches have seen these."""
         self.bench.put(*raws)
         for raw in raws:
-            self.view.object_changed("MODIFIED", kind_of(raw), raw, None)
+            self.view.object_changed("MODIFIED", kind_of(raw), self.bench.seen(raw), None)
 
 
 @pytest.fixture

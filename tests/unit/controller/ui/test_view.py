@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.view import KEPT_CHANGES
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
@@ -182,8 +182,9 @@ def test_what_is_gone_is_said_to_be_gone(looked: Looked) -> None:
     raw = objects.claim("train", objects.local_result())
     looked.put(raw)
     looked.view.refresh()
+    claim = looked.bench.state.claims.value("train", "default")
     looked.bench.state.claims.replace_all([])
-    looked.view.object_changed("DELETED", CLAIMS, raw, None)
+    looked.view.object_changed("DELETED", CLAIMS, claim, None)
     change = looked.view.refresh()
     assert change is not None
     assert change.gone == ("claim/default/train",)
@@ -222,8 +223,7 @@ def test_nothing_is_noted_or_kept_while_nobody_looks(looked: Looked) -> None:
 def test_one_object_that_cannot_be_read_takes_no_other_from_the_page(looked: Looked) -> None:
     bad = objects.resource("gpu-b", node="node-9")
     del bad["spec"]["model"]
-    looked.bench.state.resources.upsert(bad)
-    looked.view.object_changed("ADDED", COMPOSABLE_RESOURCES, bad, None)
+    looked.put(bad)
     looked.put(objects.claim("train", objects.local_result()))
     looked.view.refresh()
     assert "claim/default/train" in snapshot(looked)

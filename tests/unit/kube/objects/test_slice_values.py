@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slice_values
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.typed_store import ValueStore
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.value_store import ValueStore
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import indexers
 from ansible_collections.composable.infra.tests.bench.large import objects
 

@@ -15,7 +15,6 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import (
     claims,
-    cohdi,
     conditions,
     device_users,
     nodes,
@@ -29,12 +28,10 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
     extended_resources,
 )
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.node_resources import (
-    allocatable,
-)
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.pod_info import PodInfo
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters, indexers
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import indexers
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import claim_values
 from ansible_collections.composable.infra.tests.bench.large import objects
 
 Json = dict[str, t.Any]
@@ -145,9 +142,33 @@ def test_of_a_mount_only_its_options_are_kept() -> None:
 def test_a_node() -> None:
     raw = objects.node(0)
     raw["spec"] |= {"taints": [{"key": nodes.OUT_OF_SERVICE, "effect": "NoSchedule"}], "unschedulable": True}
-    read = [allocatable, lambda node: node["metadata"]["labels"], lambda node: node["spec"]["unschedulable"]]
-    same(raw, nodes.trimmed, [*readers(nodes, "node"), *read, *indexers.NODES.values()])
+    raw_readers = [nodes.ready, nodes.machine, nodes.out_of_service, nodes.read]
+    read = [lambda node: node["metadata"]["labels"], lambda node: node["spec"]["unschedulable"]]
+    same(raw, nodes.trimmed, [*raw_readers, *read])
     assert "images" not in nodes.trimmed(raw)["status"]
+
+
+@pytest.mark.parametrize("change", [
+    {}, {"spec": {}}, {"status": {}},
+    {"spec": {"unschedulable": True, "taints": [{"key": "a", "effect": "NoSchedule"}]}},
+    {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, {"status": {"allocatable": {"cpu": 4}}}])
+def test_value_of_a_node_says_what_its_object_says(change: Json) -> None:
+    raw = {**objects.node(0), **change}
+    value, kept = nodes.read(copy.deepcopy(raw)), nodes.trimmed(raw)
+    assert nodes.read(value.as_object()) == value
+    for part in ("metadata", "spec"):
+        assert value.as_object()[part] == kept[part]
+    assert value.as_object()["status"]["allocatable"] == kept["status"].get("allocatable", {})
+    assert (value.ready, value.machine) == (nodes.ready(raw), nodes.machine(raw))
+    assert nodes.is_out_of_service(value) is nodes.out_of_service(raw)
+
+
+def test_heartbeat_gives_an_equal_value() -> None:
+    raw, later = objects.node(0), objects.node(0)
+    later["metadata"]["resourceVersion"] = "1001"
+    later["status"]["conditions"][0]["lastHeartbeatTime"] = "2027-01-01T00:00:00Z"
+    assert nodes.read(raw) == nodes.read(later)
+    assert nodes.read(raw).version != nodes.read(later).version
 
 
 def test_a_claim() -> None:
@@ -158,16 +179,16 @@ def test_a_claim() -> None:
              "conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": "m",
                              "lastTransitionTime": "t"}]}
     raw["status"]["devices"] = [entry]
-    read = [lambda claim: claims.condition(claim, result, ["Ready"]), adapters.claim_phase,
-            adapters.read_claim, lambda claim: claim["spec"],
+    read = [lambda claim: claims.condition(claim, result, ["Ready"]), claim_values.claim_phase,
+            claim_values.read_claim, lambda claim: claim["spec"],
             lambda claim: conditions.device_conditions(claim, "Failed", "True", "R", "m", "now")]
-    same(raw, claims.trimmed, [*readers(claims, "claim"), *read, *indexers.CLAIMS.values()])
+    same(raw, claims.trimmed, [*readers(claims, "claim"), *read, *indexers.UNREAD_CLAIMS.values()])
 
 
 def test_a_special_claim() -> None:
     raw = objects.claim(0, 0)
     raw["metadata"]["annotations"] = {claims.SPECIAL: "true"}
-    same(raw, claims.trimmed, [*readers(claims, "claim"), *indexers.CLAIMS.values()])
+    same(raw, claims.trimmed, [*readers(claims, "claim"), *indexers.UNREAD_CLAIMS.values()])
     assert claims.identity(claims.trimmed(raw)) != raw["metadata"]["uid"]
 
 
@@ -184,18 +205,3 @@ def test_a_slice(raw: Json) -> None:
 def test_a_pool_is_written_again_whole() -> None:
     raw = objects.pool_slice()
     assert slice_values.read(raw).as_object() is raw
-
-
-@pytest.mark.parametrize("raw", [objects.resource(0, 0), {**objects.resource(0, 7), "status": {}}])
-def test_a_composable_resource(raw: Json) -> None:
-    raw["metadata"]["annotations"][cohdi.LAST_APPLIED] = "{}"
-    read = [lambda obj: adapters.read_resource(obj, SETTINGS), adapters.read_node_work,
-            lambda obj: obj["metadata"]["finalizers"], *indexers.RESOURCES.values()]
-    same(raw, cohdi.trimmed, [*readers(cohdi, "obj"), *read])
-    assert cohdi.trimmed(raw)["metadata"]["generation"] == raw["metadata"]["generation"]
-    assert cohdi.LAST_APPLIED not in cohdi.trimmed(raw)["metadata"]["annotations"]
-
-
-def test_a_composability_request() -> None:
-    same(objects.request(0), cohdi.trimmed, [adapters.read_request, lambda obj: obj["status"],
-                                             lambda obj: obj["metadata"]["finalizers"], *indexers.REQUESTS.values()])

@@ -106,12 +106,3 @@ def test_a_list_that_is_read_once_more_makes_no_second_copy(watched: Watched) ->
     kept = watched.store.get("train", "jobs")
     assert kept is not None
     assert kept["metadata"]["resourceVersion"] == "2"
-
-
-def test_what_a_list_tells_is_not_kept_decoded(watched: Watched) -> None:
-    """Of a large cluster the last of each kind would be, and nobody may ever ask for them."""
-    key = watched.store.take(pod("1"))
-    watched.reflector._take_list({key}, "1")
-    assert [(how, kind) for how, kind, _obj, _old in watched.told] == [("change", "ADDED")]
-    watched.told.clear()
-    assert [*watched.store._objects._live] == []

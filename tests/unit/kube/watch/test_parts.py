@@ -10,7 +10,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.parts import SharedParts, Trimmed, metadata
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.parts import (
+    SharedParts,
+    Trimmed,
+    interned,
+    metadata,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 
 
@@ -72,3 +77,11 @@ def test_an_object_is_trimmed_once() -> None:
     assert kept == {"metadata": {"name": "a", "resourceVersion": "1"}}
     assert isinstance(kept, Trimmed)
     assert len(calls) == 1
+
+
+def test_texts_of_interned_parts_are_in_memory_once() -> None:
+    first, second = (interned(part(zone="rack-" + "7" * 3)) for _unused in range(2))
+    assert first == second == part(zone="rack-777")
+    assert first is not second
+    assert first["zone"] is second["zone"]
+    assert all(a is b for a, b in zip(first, second, strict=True))

@@ -61,6 +61,29 @@ def test_the_first_of_an_index(store: Store) -> None:
         store.first("colour", "red")
 
 
+def test_what_is_read_is_the_same_object_until_it_changes(store: Store) -> None:
+    store.upsert(obj("a", 1))
+    (before,) = store.at("node", "n0")
+    assert not store.upsert(obj("a", 1))
+    assert store.at("node", "n0")[0] is before
+    assert store.stored("a", "ns") is before
+    store.upsert(obj("a", 2))
+    assert store.at("node", "n0")[0] is not before
+    assert before["metadata"]["resourceVersion"] == "1"
+
+
+def test_reading_one_by_one_gives_what_was_there_at_the_start(store: Store) -> None:
+    for name in "abc":
+        store.upsert(obj(name, 1))
+    found = []
+    for item in store.each():
+        found.append(item["metadata"]["name"])
+        store.remove(obj("c", 2))
+    assert found == ["a", "b", "c"]
+    assert (store.names(), store.all_keys()) == ({"a", "b"}, {("ns", "a"), ("ns", "b")})
+    assert (store.count("node", "n0"), store.has("node", "n0"), store.has("node", "n1")) == (2, True, False)
+
+
 def test_a_cluster_scoped_object_needs_no_namespace(store: Store) -> None:
     store.upsert(obj("a", 1, namespace=None))
     assert store.get("a") is not None

@@ -25,7 +25,7 @@ GROUP_TAINT = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
 def why(*nodes: t.Any, most: int = 8, **spec: t.Any) -> str:
     """Why none of the group could serve a pod with such a spec."""
     raw = dict(gated("p", schedulingGates=[], **spec).raw)
-    return why_no_new_node(raw, [each.raw for each in nodes], CLASSES, most)
+    return why_no_new_node(raw, [each.node for each in nodes], CLASSES, most)
 
 
 def requests(*counts: int) -> list[dict[str, t.Any]]:

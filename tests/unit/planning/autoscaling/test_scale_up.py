@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     MOST_NEW_NODES,
     NodeOption,
@@ -62,9 +63,9 @@ def extended(name: str, count: int = 1) -> GatedPod:
 
 def option(group: str = "nodes", room: int = 5, cpu: str = "8", **more: t.Any) -> NodeOption:
     """A group that can grow."""
-    raw = {"metadata": {"name": group, "labels": more.pop("labels", {})}, "spec": {"taints": more.pop("taints", [])},
-           "status": {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}}
-    return NodeOption(group, raw, room, **{"fabric": 1, **more})
+    node = Node(group, labels=more.pop("labels", {}), taints=tuple(more.pop("taints", ())),
+                allocatable={"cpu": cpu, "memory": "16Gi", "pods": "110"})
+    return NodeOption(group, node, room, **{"fabric": 1, **more})
 
 
 def plan(*parts: NodeFacts | GatedPod | Placement, options: tuple[NodeOption, ...] = (),

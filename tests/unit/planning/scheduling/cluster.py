@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
@@ -108,9 +109,9 @@ def node(name: str, *pods: Raw, stock: dict[str, Stock] | None = None, labels: d
          **more: t.Any) -> NodeFacts:
     """A node with a machine on fabric 1."""
     offered = {"cpu": "8", "memory": "16Gi", "pods": "110", **(allocatable or {})}
-    raw = {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-           "spec": {"taints": taints or [], "unschedulable": unschedulable}, "status": {"allocatable": offered}}
-    return NodeFacts(**{"name": name, "raw": raw, "pods": pods, "machine": f"machine-{name}", "fabric": 1,
+    said = Node(name, labels={"kubernetes.io/hostname": name, **(labels or {})}, taints=tuple(taints or ()),
+                unschedulable=unschedulable, allocatable=offered)
+    return NodeFacts(**{"name": name, "node": said, "pods": pods, "machine": f"machine-{name}", "fabric": 1,
                         "stock": stock or {}, **more})
 
 

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.plan import plan_placements
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import (
@@ -26,7 +27,6 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, NOW, T4
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster import (
     WAIT,
-    Raw,
     Rules,
     device,
     make_snapshot,
@@ -67,7 +67,7 @@ class SimulatedCluster:
     running: dict[str, tuple[GatedPod, str, int]] = field(default_factory=dict)
     served: dict[str, int] = field(default_factory=dict)
     cache: ParseCache = field(default_factory=ParseCache)
-    raws: dict[str, Raw] = field(default_factory=dict)
+    said: dict[str, Node] = field(default_factory=dict)
 
     def snapshot(self) -> SchedulingSnapshot:
         """What the planner is shown."""
@@ -81,7 +81,7 @@ class SimulatedCluster:
         pods = [pod.raw for pod, where, _end in self.running.values() if where == name]
         facts = node(name, *pods, stock=stock, fabric=self.nodes[name], default_limit=self.limit,
                      allocatable={"cpu": str(CPU)})
-        return replace(facts, raw=self.raws.setdefault(name, facts.raw))
+        return replace(facts, node=self.said.setdefault(name, facts.node))
 
     def _stock(self, name: str, model: str) -> Stock:
         mine = [u for u in self.devices if u.node == name and u.model == model]

@@ -55,7 +55,7 @@ CHANGES: list[tuple[str, Callable[[SchedulingSnapshot], SchedulingSnapshot], boo
     ("blocked", lambda v: on_node(v, blocked={A100: "off"}), False),
     ("free", lambda v: replace(v, free={}), False),
     ("a pod on the node", lambda v: on_node(v, pods=(raw_pod("old", cpu="8"),)), False),
-    ("the node", lambda v: on_node(v, raw=node("n", unschedulable=True).raw), False),
+    ("the node", lambda v: on_node(v, node=node("n", unschedulable=True).node), False),
     ("the class", lambda v: replace(v, classes={CLASS: device_class("false")}), False),
     ("the class is gone", lambda v: replace(v, classes={}), False),
     ("excluded", lambda v: replace(v, excluded=frozenset({A100})), False),

@@ -107,8 +107,10 @@ class Process:
     def see(self, type_: str, kind: t.Any, new: Json, old: Json | None) -> None:
         """A watch reports a change."""
         store = self.state.stores[kind]
-        (store.remove if type_ == "DELETED" else store.upsert)(json.loads(json.dumps(new)))
-        self.moments.object_changed(type_, kind, new, old)
+        kept = store.trimmed(json.loads(json.dumps(new)))
+        before = store.trimmed(json.loads(json.dumps(old))) if old else None
+        (store.remove if type_ == "DELETED" else store.upsert)(kept)
+        self.moments.object_changed(type_, kind, kept, before)
 
     def touch(self, resource: str, *, in_use: bool) -> None:
         """Write the stamp of a use, as the planner has it done."""

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import ending_claims
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -33,7 +34,7 @@ def leaving(name: str, end: float = NOW) -> Json:
 
 
 def names(bench: Bench) -> list[str]:
-    return sorted(claim["metadata"]["name"] for claim in bench.state.ending_claims.until(NOW, END))
+    return sorted(claim.name for claim in bench.state.ending_claims.until(NOW, END))
 
 
 def test_claim_of_a_pod_that_runs(bench: Bench) -> None:
@@ -152,11 +153,11 @@ def test_what_changed_is_known_after_it_was_judged_ahead(bench: Bench) -> None:
 def looked_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the claims that are read from now on."""
     found: list[str] = []
-    get = bench.state.claims.get
+    value = bench.state.claims.value
 
-    def noted(name: str, namespace: str = "") -> Json | None:
+    def noted(name: str, namespace: str = "") -> ResourceClaim | None:
         found.append(name)
-        return get(name, namespace)
+        return value(name, namespace)
 
-    monkeypatch.setattr(bench.state.claims, "get", noted)
+    monkeypatch.setattr(bench.state.claims, "value", noted)
     return found

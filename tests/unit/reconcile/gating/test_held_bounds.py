@@ -346,7 +346,7 @@ class TestDeviceOnItsWayBack:
         ask(held)
         held.reconcile(GatesKey())
         assert (gate_names(held), reserved(held)) == ([pods.GATE], [])
-        held.state.note_return(leaving)
+        held.state.note_return(held.seen(leaving))
         held.drop(leaving)
         held.reconcile(GatesKey())
         assert gate_names(held) == [pods.GATE], "the look at the fabric is older"
@@ -372,7 +372,7 @@ class TestDeviceOnItsWayBack:
 def test_engine_notes_a_device_that_came_back(quiet: tuple[ControllerManager, Bench]) -> None:
     engine, bench = quiet
     raw = objects.resource("gpu-a", device="", asked=60, state="Deleting")
-    engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, raw, None)
+    engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, bench.seen(raw), None)
     assert engine.state.snapshot is not None
     assert dict(returning(engine.state, engine.state.snapshot)) == {("A100 40G", 1): 1}
     bench.look()

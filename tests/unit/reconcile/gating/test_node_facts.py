@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import time
-import typing as t
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts, Placement
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import _facts
@@ -63,8 +63,8 @@ class History:
         self.bench.put(raw)
 
     def no_node(self, node: str) -> None:
-        if raw := self.state.nodes.get(node):
-            self.bench.drop(raw)
+        if found := self.state.nodes.value(node):
+            self.bench.drop(found.as_object())
 
     def slice(self, node: str) -> None:
         uuids = self.rng.sample([f"GPU-{node}-{i}" for i in range(3)], self.rng.randrange(4))
@@ -79,9 +79,9 @@ class History:
             deleted=self.rng.random() < 0.1))
 
     def no_resource(self, node: str) -> None:
-        for raw in self.state.resources.by("node", node)[:1]:
-            self.bench.drop(raw)
-            self.state.forget(raw["metadata"]["name"])
+        for found in self.state.resources.values("node", node)[:1]:
+            self.bench.drop(found.as_object())
+            self.state.forget(found.name)
 
     def claim(self, node: str) -> None:
         result = objects.local_result(f"gpu-{self.rng.randrange(3)}", node)
@@ -89,8 +89,8 @@ class History:
         self.bench.put(objects.claim(f"claim-{node}", *results, node=self.rng.choice([None, node])))
 
     def no_claim(self, node: str) -> None:
-        if raw := self.state.claims.get(f"claim-{node}", "default"):
-            self.bench.drop(raw)
+        if claim := self.state.claims.value(f"claim-{node}", "default"):
+            self.bench.drop(claim.as_object())
 
     def request(self, node: str) -> None:
         self.bench.put(objects.request(f"request-{node}", self.rng.randrange(3), node=node))
@@ -150,15 +150,15 @@ class History:
 
 
 def rebuilt(state: ClusterState) -> dict[str, NodeFacts]:
-    return {raw["metadata"]["name"]: _facts(state, raw) for raw in state.nodes.list()}
+    return {node.name: _facts(state, node) for node in state.nodes.each_value()}
 
 
 def test_what_is_kept_is_what_would_be_read_anew(bench: Bench, rng: random.Random) -> None:
     history, known, reads = History(bench, rng), KnownNodes(), []
 
-    def read(state: ClusterState, raw: dict[str, t.Any]) -> NodeFacts:
-        reads.append(raw["metadata"]["name"])
-        return _facts(state, raw)
+    def read(state: ClusterState, node: Node) -> NodeFacts:
+        reads.append(node.name)
+        return _facts(state, node)
 
     done, nodes, ahead = [], 0, known.ahead(history.state, _facts)
     for number in range(MOST_STEPS):
@@ -189,9 +189,9 @@ def read_anew(bench: Bench, known: KnownNodes) -> list[str]:
     """Names of the nodes that are read for a plan."""
     names: list[str] = []
 
-    def read(state: ClusterState, raw: dict[str, t.Any]) -> NodeFacts:
-        names.append(raw["metadata"]["name"])
-        return _facts(state, raw)
+    def read(state: ClusterState, node: Node) -> NodeFacts:
+        names.append(node.name)
+        return _facts(state, node)
 
     known.facts(bench.state, read)
     return sorted(names)
@@ -216,17 +216,17 @@ def test_plan_amid_reading_ahead_reads_the_rest(resting: Bench) -> None:
     steps = known.ahead(resting.state, _facts)
     first = next(steps).name
     assert read_anew(resting, known) == sorted({name_of(number) for number in NUMBERS} - {first})
-    resting.drop(resting.state.nodes.get("node-3") or {})
+    resting.drop(gated_pods.node("node-3", "machine-3"))
     assert [facts.name for facts in steps] == ["node-1", "node-2"], "a node that went meanwhile is left out"
 
 
 def test_node_that_was_disturbed_while_it_was_read_is_read_again(resting: Bench) -> None:
     known = KnownNodes()
 
-    def read(state: ClusterState, raw: dict[str, t.Any]) -> NodeFacts:
-        if raw["metadata"]["name"] == "node-1":
+    def read(state: ClusterState, node: Node) -> NodeFacts:
+        if node.name == "node-1":
             state.operations.begin("gpu-node-1-0")
-        return _facts(state, raw)
+        return _facts(state, node)
 
     assert len([*known.ahead(resting.state, read)]) == len(NUMBERS)
     resting.state.operations.end("gpu-node-1-0")

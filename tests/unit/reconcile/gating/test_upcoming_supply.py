@@ -135,15 +135,15 @@ class TestOnItsWayBack:
 
     def test_between_the_answer_of_the_manager_and_the_news_that_its_resource_is_gone(self, leaving: Bench) -> None:
         assert self.count(leaving) == 1
-        (raw,) = leaving.state.resources.list()
-        leaving.state.note_return(raw)
+        (found,) = leaving.state.resources.each_value()
+        leaving.state.note_return(found)
         assert self.count(leaving) == 1
-        leaving.state.resources.remove(raw)  # the answer to the write that ends it comes before the watch
+        leaving.state.resources.remove(found)  # the answer to the write that ends it comes before the watch
         assert self.count(leaving) == 1
 
     def test_it_is_free_when_a_look_shows_it_though_its_resource_is_there_still(self, leaving: Bench) -> None:
-        (raw,) = leaving.state.resources.list()
-        leaving.state.note_return(raw)
+        (found,) = leaving.state.resources.each_value()
+        leaving.state.note_return(found)
         leaving.look()
         assert self.count(leaving) == 0
 
@@ -152,8 +152,8 @@ class TestOnItsWayBack:
         assert self.count(leaving) == 1
 
     def test_another_resource_of_the_same_name(self, leaving: Bench) -> None:
-        (raw,) = leaving.state.resources.list()
-        leaving.state.note_return(raw)
+        (found,) = leaving.state.resources.each_value()
+        leaving.state.note_return(found)
         leaving.look()
         new = objects.resource("gpu-a", device="d2", serial="GPU-d2", state="Detaching", deleted=True)
         leaving.put({**new, "metadata": {**new["metadata"], "uid": "another"}})
@@ -161,19 +161,19 @@ class TestOnItsWayBack:
 
     def test_a_plan_of_the_look_before_has_it_still(self, leaving: Bench) -> None:
         before = leaving.state.snapshot
-        (raw,) = leaving.state.resources.list()
-        leaving.state.note_return(raw)
-        leaving.state.resources.remove(raw)
-        leaving.state.returns.gone(raw["metadata"]["uid"])
+        (found,) = leaving.state.resources.each_value()
+        leaving.state.note_return(found)
+        leaving.state.resources.remove(found)
+        leaving.state.returns.gone(found.uid)
         leaving.look()
         assert self.count(leaving) == 0
         assert before is not None
         assert returning(leaving.state, before)[A100, 1] == 1
 
     def test_what_is_gone_is_forgotten(self, leaving: Bench) -> None:
-        (raw,) = leaving.state.resources.list()
-        uid = raw["metadata"]["uid"]
-        leaving.state.note_return(raw)
+        (found,) = leaving.state.resources.each_value()
+        uid = found.uid
+        leaving.state.note_return(found)
         leaving.state.returns.since(time.time() + 3600)
         assert uid in leaving.state.returns, "its resource is there"
         leaving.state.returns.gone(uid)

@@ -29,10 +29,10 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     RequestKey,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -261,7 +261,8 @@ def test_device_of_a_claim_stays_while_the_nodes_slice_is_away(leaving: Bench) -
 def test_release_that_ended_before_this_process_began_is_requested_again(leaving: Bench) -> None:
     """It may be of a ComposableResource that a restore of etcd brought back a moment before."""
     raw = leaving.api.one(COMPOSABLE_RESOURCES, "gpu-a")
-    Dispatch(leaving.state, WorkQueue(), (), (), lambda: None).watched(ADDED, COMPOSABLE_RESOURCES, raw, None)
+    Dispatch(leaving.state, WorkQueue(), (), (), lambda: None).watched(
+        ADDED, COMPOSABLE_RESOURCES, leaving.seen(raw), None)
     detach(leaving)
     assert leaving.fabric.detaches == []
     again = leaving.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["annotations"][cohdi.RELEASE]

@@ -19,9 +19,9 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import pool_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import STEPS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import pool_devices
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.usage import usage
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, model_of
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

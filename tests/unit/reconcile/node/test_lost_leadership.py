@@ -200,7 +200,9 @@ def test_intent_of_another_is_not_overwritten(bench: Bench) -> None:
     with pytest.raises(Conflict):
         bench.writer.resources.intent("gpu-a", "machine-0", ())
     assert cohdi.read_intent(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))[1] == 5.0
-    assert cohdi.read_intent(bench.state.resources.get("gpu-a") or {})[1] == 5.0, "it is read anew"
+    known = bench.state.resources.value("gpu-a")
+    assert known is not None
+    assert known.asked == 5.0, "it is read anew"
 
 
 def test_device_that_came_while_the_manager_was_busy_is_not_adopted(bench: Bench) -> None:

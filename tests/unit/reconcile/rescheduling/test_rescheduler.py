@@ -15,9 +15,11 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
+from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.rescheduling.rescheduler import Rescheduler
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.writers.writer import Writer
 from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Threads
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -53,9 +55,9 @@ class FakeWriter:
             raise self.alive
         return self.alive
 
-    def deallocate(self, claim: dict[str, t.Any]) -> None:
+    def deallocate(self, claim: ResourceClaim) -> None:
         with self.changed:
-            self.dropped.append(claim["metadata"]["uid"])
+            self.dropped.append(claim.uid)
             self.changed.notify_all()
         if isinstance(self.alive, ApiError):
             raise self.alive
@@ -117,7 +119,7 @@ def test_pods_that_nobody_nominates_are_left_alone(rescheduler: Rescheduler, wri
     seen(rescheduler)
     seen(rescheduler, "DELETED")
     rescheduler.renew("pod-train")
-    rescheduler.deallocated(CLAIM)
+    rescheduler.deallocated(read_claim(CLAIM))
     threads.cancel()
     assert writer.written == []
 
@@ -127,15 +129,15 @@ def test_deallocated_claim_has_its_pods_nominated_even_if_they_seem_to_be(
 ) -> None:
     rescheduler.nominate(POD, "node-0", "uid-train")
     rescheduler.nominate(PodRef("default", "other", "pod-other"), "node-0", "uid-other")
-    rescheduler.deallocated(CLAIM)
+    rescheduler.deallocated(read_claim(CLAIM))
     writer.wait(3)
     assert writer.written[2] == ("default", "train", "pod-train", "node-0", True)
 
 
 def test_allocation_that_the_scheduler_gave_up_is_dropped(rescheduler: Rescheduler, writer: FakeWriter) -> None:
     rescheduler.nominate(POD, "node-0", "uid-train")
-    rescheduler.given_up(objects.claim("other"))
-    rescheduler.given_up(CLAIM)
+    rescheduler.given_up(read_claim(objects.claim("other")))
+    rescheduler.given_up(read_claim(CLAIM))
     writer.wait(2)
     assert writer.dropped == ["uid-train"]
 
@@ -144,7 +146,7 @@ def test_allocation_that_cannot_be_dropped_is_left_to_the_scheduler(rescheduler:
                                                                     writer: FakeWriter) -> None:
     rescheduler.nominate(POD, "node-0", "uid-train")
     writer.alive = Forbidden(403, "Forbidden", "no")
-    rescheduler.given_up(CLAIM)
+    rescheduler.given_up(read_claim(CLAIM))
     writer.wait(2)
     assert rescheduler.under_way() == 1
 
@@ -212,5 +214,5 @@ def test_nothing_is_nominated_after_the_stop(rescheduler: Rescheduler, writer: F
     rescheduler.nominate(POD, "node-0", "uid-train")
     threads.cancel()
     seen(rescheduler)
-    rescheduler.deallocated(CLAIM)
+    rescheduler.deallocated(read_claim(CLAIM))
     assert len(writer.written) == 1

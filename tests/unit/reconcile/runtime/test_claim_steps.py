@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import claim_steps as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.claim_steps import ClaimSteps
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_metrics import RecordedMetrics
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_spans import RecordedSpans

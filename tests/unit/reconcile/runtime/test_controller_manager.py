@@ -46,7 +46,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.runtime.threads import Stopped
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -108,7 +108,7 @@ def test_claim_is_served_by_events_alone(live: Live) -> None:
 def test_what_was_there_before_the_start_is_served(live: Live) -> None:
     engine, bench = live
     happen(bench, objects.claim("train", RESULT))
-    bench.wait(lambda: engine.state.claims.get("train", "default"), "the watch")
+    bench.wait(lambda: engine.state.claims.value("train", "default"), "the watch")
     assert bench.fabric.attaches == []
     engine.work()
     engine.dispatch.everything()
@@ -125,7 +125,7 @@ def test_pools_are_published(live: Live) -> None:
 def test_watching_writes_nothing(live: Live) -> None:
     _unused, bench = live
     happen(bench, objects.claim("train", RESULT))
-    bench.wait(lambda: bench.state.claims.get("train", "default"), "the watch")
+    bench.wait(lambda: bench.state.claims.value("train", "default"), "the watch")
     assert bench.api.writes() == []
 
 
@@ -163,7 +163,7 @@ def test_quiet_engine_begins_nothing_new(live: Live) -> None:
     engine.work()
     engine.quiesce()
     happen(bench, objects.claim("train", RESULT))
-    bench.wait(lambda: engine.state.claims.get("train", "default"), "the watch")
+    bench.wait(lambda: engine.state.claims.value("train", "default"), "the watch")
     engine.stop()
     assert bench.fabric.attaches == []
 
@@ -301,7 +301,7 @@ def test_claim_that_goes_elsewhere_frees_what_was_held_for_it(quiet: Live) -> No
     bench.put(objects.resource("r"))
     engine.state.holds.keep("r", "uid-train")
     claim = objects.claim("train", objects.local_result("gpu-7", "node-1"), node="node-1")
-    engine.dispatch.watched("MODIFIED", CLAIMS, claim, objects.claim("train"))
+    engine.dispatch.watched("MODIFIED", CLAIMS, read_claim(claim), read_claim(objects.claim("train")))
     keys = {engine.queue.get(), engine.queue.get()}
     assert keys == {NodeKey("node-0"), NodeKey("node-1")}
 
@@ -336,22 +336,25 @@ def test_an_event_asks_for_each_node_once(quiet: Live, monkeypatch: pytest.Monke
     asked: list[object] = []
     monkeypatch.setattr(engine.queue, "add_change", asked.append)
     monkeypatch.setattr(engine.queue, "add", asked.append)
-    engine.dispatch.watched("MODIFIED", CLAIMS, objects.claim("train", objects.local_result()), objects.claim("train"))
+    after, before = (read_claim(objects.claim("train", *results)) for results in ([objects.local_result()], []))
+    engine.dispatch.watched("MODIFIED", CLAIMS, after, before)
     assert asked == [NodeKey("node-0")]
 
 
 def test_a_further_step_on_the_node_waits_a_moment(quiet: Live) -> None:
-    engine, _bench = quiet
-    before, after = (objects.resource("r", device="d", created=9, NODE=Evidence(READY, "d", steps=steps).to_json())
-                     for steps in ((), (Step(PLUGIN_RESTARTED, moment(1000.0)),)))
-    after["metadata"]["creationTimestamp"] = before["metadata"]["creationTimestamp"]
+    engine, bench = quiet
+    raws = [objects.resource("r", device="d", created=9, NODE=Evidence(READY, "d", steps=steps).to_json())
+            for steps in ((), (Step(PLUGIN_RESTARTED, moment(1000.0)),))]
+    raws[1]["metadata"]["creationTimestamp"] = raws[0]["metadata"]["creationTimestamp"]
+    before, after = map(bench.seen, raws)
     engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, after, before)
     assert NodeKey("node-0") not in engine.queue.ready()
     assert not engine.queue.idle()
     engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, after, after)
     assert engine.queue.get() == NodeKey("node-0")
     engine.queue.done(NodeKey("node-0"))
-    engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, {**after, "status": {"state": "Online"}}, after)
+    online = bench.seen({**raws[1], "status": {"state": "Online"}})
+    engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, online, after)
     assert NodeKey("node-0") in engine.queue.ready()
 
 
@@ -361,7 +364,7 @@ def test_nothing_is_remembered_of_a_resource_that_is_gone(quiet: Live) -> None:
     bench.put(raw)
     engine.state.holds.keep("r", "uid-train")
     bench.state.resources.remove(raw)
-    engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, raw, raw)
+    engine.dispatch.watched("DELETED", COMPOSABLE_RESOURCES, bench.seen(raw), bench.seen(raw))
     assert engine.state.holds.kept_for("uid-train") == []
 
 
@@ -372,11 +375,12 @@ def test_what_came_back_of_our_own_writes_waits_a_moment(quiet: Live) -> None:
     assert engine.queue.idle()
     told: list[str] = []
     engine.dispatch.listeners.append(lambda kind, resource, obj, old: told.append(kind))
-    engine.dispatch.echoed("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
+    seen = bench.seen(raw)
+    engine.dispatch.echoed("MODIFIED", COMPOSABLE_RESOURCES, seen, seen)
     assert told == ["MODIFIED"]
     assert engine.queue.ready() == []
     assert not engine.queue.idle()
-    engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
+    engine.dispatch.watched("MODIFIED", COMPOSABLE_RESOURCES, seen, seen)
     assert NodeKey("node-0") in engine.queue.ready(), "what others wrote is looked at soon"
 
 

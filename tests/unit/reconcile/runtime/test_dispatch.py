@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, slice_values
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, Step, Trouble
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
@@ -33,11 +33,13 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
     is_further_step,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
+STORES = ClusterState(settings()).stores
 NODE, POOL, REQUEST = NodeKey("node-0"), PoolKey(A100, 1), RequestKey("request")
 Json = dict[str, t.Any]
 
@@ -55,7 +57,7 @@ def keys(kind: ApiResource, new: Json, old: Json | None = None) -> set[Key]:
 
 def change(kind: ApiResource, new: Json, old: Json | None = None) -> Change:
     """A change of an object, new if nothing was known of it."""
-    kept, was = (slice_values.read(obj) if obj and kind == SLICES else obj for obj in (new, old))
+    kept, was = (STORES[kind].trimmed(copy.deepcopy(obj)) if obj and kind in STORES else obj for obj in (new, old))
     return Change("MODIFIED" if old else "ADDED", kind, kept, was)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import types
 import typing as t
@@ -49,7 +50,8 @@ def test_nothing_is_remembered_of_what_is_gone(quiet: Live, monkeypatch: pytest.
 
 def _work(engine: ControllerManager, kind: str, raw: Json) -> None:
     """The engine is told, plans, and works on what that called for."""
-    engine.dispatch.watched(kind, kind_of(raw), raw, None if kind == "ADDED" else raw)
+    kept = engine.state.stores[kind_of(raw)].trimmed(copy.deepcopy(raw))
+    engine.dispatch.watched(kind, kind_of(raw), kept, None if kind == "ADDED" else kept)
     node_snapshot(engine.state, "node-0")
     while not engine.queue.idle():
         if key := engine.queue.get():

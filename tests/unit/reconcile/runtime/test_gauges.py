@@ -147,7 +147,7 @@ def test_devices_are_counted_as_a_look_at_each_would(quiet: Quiet, rng: random.R
         number = rng.randrange(8)
         raw = objects.resource(f"gpu-{number}", device=rng.choice(["", f"d{number}"]),
                                node=rng.choice(["node-0", "gone"]), model=rng.choice([A100, H100, "Another"]))
-        if engine.state.resources.get(f"gpu-{number}") and rng.random() < 0.3:
+        if engine.state.resources.value(f"gpu-{number}") and rng.random() < 0.3:
             bench.drop(raw)
         else:
             bench.put(raw)
@@ -173,7 +173,7 @@ def test_no_attached_device_is_read_for_a_scrape(quiet: Quiet, monkeypatch: pyte
     engine, bench = quiet
     bench.put(*(objects.resource(f"gpu-{number}", device=f"d{number}") for number in range(5)))
     reads: list[object] = []
-    for name in ("get", "list", "each", "by", "each_by", "first"):
+    for name in ("stored", "at", "list", "each", "value", "values", "first_value", "checked", "each_value"):
         one = getattr(engine.state.resources, name)
         monkeypatch.setattr(engine.state.resources, name, lambda *args, one=one: note(reads, one(*args)))
     assert gauges(engine)["attached_devices"] == {**MODELS, A100: 5}

@@ -95,11 +95,11 @@ def looks_for_event(quiet: Quiet, looks: Looks, event: str) -> int:
     """Objects that are looked at for an event, and for the reconciles that it calls for."""
     engine, bench = quiet
     kind, name, namespace = EVENTS[event]
-    raw = bench.api.one(kind, name, namespace)
+    kept = bench.seen(bench.api.one(kind, name, namespace))
 
     def work() -> None:
-        engine.dispatch.watched("MODIFIED", kind, raw, raw)
-        concerned = engine.dispatch.concerned(Change("MODIFIED", kind, raw, raw))
+        engine.dispatch.watched("MODIFIED", kind, kept, kept)
+        concerned = engine.dispatch.concerned(Change("MODIFIED", kind, kept, kept))
         keys = [NodeKey("node-1"), *(key for key in concerned if key != IdleMinimumsKey())]  # floors gather
         for key in dict.fromkeys(keys):
             engine.workers.reconcile(key)

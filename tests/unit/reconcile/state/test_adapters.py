@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, slice_values
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, nodes, slice_values
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
@@ -20,6 +20,11 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.sna
     PodRef,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import (
+    claim_values,
+    request_values,
+    resource_values,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -31,7 +36,7 @@ ONE, TWO = objects.pool_result("a100-0"), objects.pool_result("a100-1")
 
 def phase(*devices: dict[str, t.Any], results: tuple[dict[str, t.Any], ...] = (ONE,)) -> str:
     """Phase of a claim with these entries in ``status.devices``."""
-    return adapters.claim_phase(objects.claim("c", *results, devices=list(devices)))
+    return claim_values.claim_phase(objects.claim("c", *results, devices=list(devices)))
 
 
 def test_claim_without_conditions_is_preparing() -> None:
@@ -66,7 +71,7 @@ def test_condition_of_another_device_of_that_name_decides_nothing(other: dict[st
 
 def planned(raw: dict[str, t.Any]) -> Claim | None:
     """The claim as planners read it."""
-    return adapters.claim_with_pool_devices(adapters.read_claim(raw), SETTINGS)
+    return adapters.claim_with_pool_devices(claim_values.read_claim(raw), SETTINGS)
 
 
 def test_claim_as_planners_read_it() -> None:
@@ -118,7 +123,7 @@ def test_local_devices_beside_pool_devices_are_left_out() -> None:
 
 
 def test_request() -> None:
-    found = adapters.read_request(objects.request(size=3))
+    found = request_values.read_request(objects.request(size=3))
     assert (found.name, found.model, found.size, found.deleting) == ("request", A100, 3, False)
 
 
@@ -128,7 +133,7 @@ def test_resource() -> None:
     raw["metadata"]["annotations"]["cohdi.io/last-used-time"] = "2026-01-02T03:04:05Z"
     raw["metadata"]["annotations"]["cohdi.io/delete-device"] = "true"
     raw["spec"]["force_detach"] = True
-    found = adapters.read_resource(raw, SETTINGS)
+    found = resource_values.read_resource(raw, SETTINGS)
     assert (found.device_uid, found.serial, found.state, found.request) == ("d1", "GPU-d1", "Online", "request")
     assert (found.machine, found.present) == ("machine-0", frozenset({"x"}))
     assert found.in_use
@@ -156,7 +161,7 @@ def test_unreadable_intent_is_none(text: str) -> None:
 def test_unreadable_time_is_never(text: str) -> None:
     raw = objects.resource("gpu-a")
     raw["metadata"]["annotations"]["cohdi.io/last-used-time"] = text
-    assert adapters.read_resource(raw, SETTINGS).last_used == 0.0
+    assert resource_values.read_resource(raw, SETTINGS).last_used == 0.0
 
 
 def snapshot(**machines: int | None) -> FabricSnapshot:
@@ -166,15 +171,16 @@ def snapshot(**machines: int | None) -> FabricSnapshot:
 
 
 def test_machine_of_a_node() -> None:
-    assert adapters.machine_of(objects.node(), snapshot(machine_0=7)) == ("machine-0", 7, "")
+    assert adapters.machine_of(nodes.read(objects.node()), snapshot(machine_0=7)) == ("machine-0", 7, "")
 
 
 def test_machine_is_what_follows_the_last_slash() -> None:
-    assert adapters.machine_of(objects.node(machine="region/machine-0"), snapshot(machine_0=0)) == ("machine-0", 0, "")
+    node = nodes.read(objects.node(machine="region/machine-0"))
+    assert adapters.machine_of(node, snapshot(machine_0=0)) == ("machine-0", 0, "")
 
 
 def test_machine_is_believed_until_the_manager_was_seen() -> None:
-    assert adapters.machine_of(objects.node(), None) == ("machine-0", None, "")
+    assert adapters.machine_of(nodes.read(objects.node()), None) == ("machine-0", None, "")
 
 
 @pytest.mark.parametrize(("node", "problem"), [
@@ -186,7 +192,7 @@ def test_machine_is_believed_until_the_manager_was_seen() -> None:
     (objects.node(machine="loose"), "machine loose is on no fabric"),
 ])
 def test_node_without_a_machine_says_why(node: dict[str, t.Any] | None, problem: str) -> None:
-    machine, fabric, said = adapters.machine_of(node, snapshot(machine_0=1, loose=None))
+    machine, fabric, said = adapters.machine_of(nodes.read(node) if node else None, snapshot(machine_0=1, loose=None))
     assert (machine, fabric) == (None, None)
     assert said.startswith(problem)
 
@@ -207,11 +213,11 @@ def test_what_a_thousand_devices_say_is_read_once(monkeypatch: pytest.MonkeyPatc
     """Nodes are looked at in turn, so a burst comes to a device again after all others."""
     seen = [Evidence(evidence.READY, f"d-{i}", uuid=f"GPU-{i}", address="0000:10:00.0").to_json() for i in range(1000)]
     raws = [objects.resource(f"gpu-{i}", device=f"d-{i}", asked=10.0 + i, NODE=text) for i, text in enumerate(seen)]
-    first = [adapters.read_resource(raw, SETTINGS) for raw in raws]
+    first = [resource_values.read_resource(raw, SETTINGS) for raw in raws]
 
     def loads(text: str) -> t.NoReturn:
         raise AssertionError(f"read once more: {text}")
 
     monkeypatch.setattr(json, "loads", loads)
-    assert [adapters.read_resource(raw, SETTINGS) for raw in raws] == first
+    assert [resource_values.read_resource(raw, SETTINGS) for raw in raws] == first
     assert (first[7].serial, first[7].machine, first[7].node_work.prepared) == ("GPU-7", "machine-0", True)

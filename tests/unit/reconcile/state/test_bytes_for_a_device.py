@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A process that watches needs few bytes for each further device.
 
-It keeps the ComposableResource packed and as a value, and the entries of its indexes.
+It keeps the value of the ComposableResource, which has the texts of its annotations, and the entries of its indexes. It
+needs 2,300 bytes, of which 1,100 are annotations.
 
 Bytes are counted as Python allocates them, so that the machine has no part in it. Threads of earlier tests may allocate
 meanwhile, so the smallest of three growths counts.
@@ -19,7 +20,7 @@ import typing as t
 import uuid
 from itertools import pairwise
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import BaseStore
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.bench.large import objects
@@ -40,7 +41,7 @@ def resources() -> t.Iterator[str]:
         yield text.replace(NODE, objects.name_of(number // objects.GPUS))
 
 
-def fill(store: Store, sent: list[str]) -> int:
+def fill(store: BaseStore, sent: list[str]) -> int:
     """These are decoded and come; bytes that are allocated then."""
     for text in sent:
         store.upsert(json.loads(text))
@@ -57,4 +58,4 @@ def test_a_device_more_takes_few_bytes() -> None:
     finally:
         tracemalloc.stop()
     assert len(state.resources) == TO
-    assert min(after - before for before, after in pairwise(filled)) / MORE < 1400
+    assert min(after - before for before, after in pairwise(filled)) / MORE < 2530

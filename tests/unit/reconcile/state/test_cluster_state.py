@@ -191,13 +191,13 @@ def test_nodes_that_keep_a_device_for_a_claim(bench: Bench) -> None:
 
 
 def test_claim_is_allocated_from_its_allocation_to_its_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked for each claim of each held pod, in every plan: no claim is decoded for it."""
+    """It is asked for each claim of each held pod, in every plan: no claim is read for it."""
     uid = objects.claim("train")["metadata"]["uid"]
     known = [bench.state.is_allocated(uid)]
     for raw in (objects.claim("train"), objects.claim("train", objects.pool_result()), objects.claim("train")):
         bench.put(raw)
         with monkeypatch.context() as patch:
-            patch.setattr(type(bench.state.claims), "first", lambda *_unused: pytest.fail("decoded"))
+            patch.setattr(type(bench.state.claims), "first_value", lambda *_unused: pytest.fail("read"))
             known.append(bench.state.is_allocated(uid))
     bench.state.claims.remove(raw)
     assert [*known, bench.state.is_allocated(uid)] == [False, False, True, False, False]

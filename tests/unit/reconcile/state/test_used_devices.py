@@ -79,7 +79,7 @@ def test_device_is_used_while_any_claim_has_a_share_of_it(bench: Bench) -> None:
     for share in shares:
         assert bench.state.user(resource) is not None
         assert bench.state.used_devices.total() == {("default", A100): 1}
-        bench.state.claims.remove(bench.state.claims.get(share["metadata"]["name"], "default") or share)
+        bench.state.claims.remove(bench.state.claims.value(share["metadata"]["name"], "default") or share)
     assert bench.state.user(resource) is None
     assert bench.state.used_devices.total() == {}
 

@@ -27,6 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.pool.plan import PoolPlan
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -220,12 +221,12 @@ def test_pod_that_is_gone_bound_or_another_is_not_alive(bench: Bench) -> None:
 
 def test_given_up_allocation_is_dropped_unless_the_claim_changed(bench: Bench) -> None:
     bench.put(objects.claim("train", RESULT, pods=()))
-    seen = bench.state.claims.get("train", "default")
+    seen = bench.state.claims.value("train", "default")
     assert seen
     bench.api.put(CLAIMS, objects.claim("train", RESULT))
     bench.writer.claims.deallocate(seen)
     assert bench.api.one(CLAIMS, "train", "default")["status"]["allocation"]
-    bench.writer.claims.deallocate(bench.api.put(CLAIMS, seen))
+    bench.writer.claims.deallocate(read_claim(bench.api.put(CLAIMS, seen.as_object())))
     assert "allocation" not in bench.api.one(CLAIMS, "train", "default")["status"]
     bench.api.objects.clear()
     bench.writer.claims.deallocate(seen)
@@ -262,3 +263,13 @@ def test_device_that_is_written_down_is_not_replaced(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a", device="first"))
     assert bench.writer.resources.record_device("gpu-a", "second", "GPU-2") == "first"
     assert bench.status()["cdi_device_id"] == "first"
+
+
+def test_device_of_a_resource_that_cannot_be_read_is_recorded(bench: Bench) -> None:
+    raw = objects.resource("gpu-a", state="")
+    del raw["spec"]["model"]
+    bench.put(raw)
+    assert bench.writer.resources.record_device("gpu-a", "d1", "GPU-d1") == "d1"
+    assert bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["status"]["cdi_device_id"] == "d1"
+    assert bench.state.resources.has("device", "d1")
+    assert bench.writer.resources.record_device("gpu-a", "d2", "GPU-d2") == "d1"

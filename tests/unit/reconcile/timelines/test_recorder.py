@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeRecordsKey
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import recorder as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import (
     START_SECONDS,
@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
     Timeline,
     of_resource,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.timelines.recorder_support import (
@@ -175,7 +176,7 @@ def test_records_of_a_node_have_the_timeline_on_the_device_of_the_claim(bench: B
     bench.claim_steps.over([read_claim(objects.claim("train"))], node="node-0")
     bench.claim_steps.timelines.running([CLAIM])
     bench.reconcile(NodeRecordsKey("node-0"))
-    written = {name: of_resource(bench.state.resources.get(name) or {}) for name in ("gpu-a", "gpu-b")}
+    written = {name: of_resource(bench.api.one(COMPOSABLE_RESOURCES, name)) for name in ("gpu-a", "gpu-b")}
     assert written["gpu-a"] == ()
     assert [(each.claim, each.node, each.spans[0]) for each in written["gpu-b"]] == [
         ("default/train", "node-0", Span("attach", 90.0, 95.0))]
@@ -202,5 +203,5 @@ def test_a_second_claim_of_a_device_is_written_beside_the_first(bench: Bench) ->
         bench.claim_steps.over([read_claim(objects.claim(name))], node="node-0")
         bench.claim_steps.timelines.running([ClaimRef(f"default/{name}", f"uid-{name}")])
         bench.reconcile(NodeRecordsKey("node-0"))
-    kept = of_resource(bench.state.resources.get("gpu-b") or {})
+    kept = of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-b"))
     assert [each.claim for each in kept] == ["default/first", "default/second"]

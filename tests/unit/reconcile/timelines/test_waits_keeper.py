@@ -17,7 +17,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import (
     HOUR,
     HOURS,
@@ -30,6 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
     NAME,
     WaitsKeeper,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import read_claim
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi

@@ -20,7 +20,6 @@ import pytest
 from ansible_collections.composable.infra.controller.ui.whatif import program
 from ansible_collections.composable.infra.controller.ui.whatif.captured import NOT_SEEN, what_if_of, write_captured
 from ansible_collections.composable.infra.controller.ui.whatif.question import read_question
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.contents import PackedObjects
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
@@ -60,14 +59,6 @@ def test_stores_answer_as_a_capture_of_the_cluster(
         assert answer(changed(found, question["changes"])) == answer(changed(taken, question["changes"]))
         placed += answer(found).counts()["placed"]
     assert placed
-
-
-def test_objects_of_the_question_are_packed(two: Bench, config: EngineConfig) -> None:
-    """A large cluster has more of them than a question may have memory for."""
-    _question, found = program.read(lines(two, config, **MORE))
-    kinds = {kind: type(objects) for kind, objects in found.objects.items() if objects}
-    assert {"pods", "nodes", "resourceclaims"} <= kinds.keys()
-    assert set(kinds.values()) == {PackedObjects}
 
 
 def test_answer_has_the_plan_of_today_beside_that_of_the_change(two: Bench, config: EngineConfig) -> None:

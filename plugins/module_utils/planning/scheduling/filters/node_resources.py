@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from ....model.node import Node
 from ..framework.quantity import amount
 from ..snapshot import Json
 
@@ -99,9 +100,9 @@ def _largest(several: Iterable[Amounts]) -> Amounts:
     return total
 
 
-def allocatable(node: Json) -> Amounts:
+def allocatable(node: Node) -> Amounts:
     """Return the amounts that the node offers. Raise BadQuantity."""
-    return _amounts((node.get("status") or {}).get("allocatable"))
+    return _amounts(node.allocatable)
 
 
 def filter_resources(requested: Amounts, used: Amounts, pods: int, offered: Amounts,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parsed fields of a raw node and its pods. As ``NodeInfo`` of kube-scheduler's
+"""The parsed fields of a node and its pods. As ``NodeInfo`` of kube-scheduler's
 ``framework/types.go``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ....model.node import Node
 from ..filters.node_ports import Port
 from ..filters.node_resources import Amounts
 from ..snapshot import Json
@@ -25,7 +26,7 @@ class NodeInfo:
     """
 
     name: str
-    raw: Json
+    node: Node
     raw_pods: Sequence[Json]
     labels: Labels
     taints: tuple[Json, ...]

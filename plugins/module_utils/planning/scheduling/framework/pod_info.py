@@ -56,10 +56,7 @@ class SpreadConstraint:
 
 @dataclass(slots=True, eq=False)
 class PodInfo:
-    """A pod as the filters read it. It never changes.
-
-    ``raw`` is empty for a pod on a node, because all needed fields of it are parsed.
-    """
+    """A pod as the filters read it. It never changes."""
 
     uid: str
     raw: Json

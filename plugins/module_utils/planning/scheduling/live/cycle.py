@@ -75,7 +75,7 @@ class LiveCycle:
         nodes, last = snapshot.nodes, state.nodes
         return (len(state.changed) < MOST_CHANGES and snapshot.namespaces == self._last.namespaces
                 and nodes.keys() == last.keys()
-                and all(facts.raw is last[name].facts.raw for name, facts in nodes.items()))
+                and all(facts.node is last[name].facts.node for name, facts in nodes.items()))
 
     def _renew(self, snapshot: SchedulingSnapshot, feasibility: FeasibilityCheck) -> None:
         state, totals = feasibility.state, feasibility.state.totals.copy()

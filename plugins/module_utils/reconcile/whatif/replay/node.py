@@ -90,7 +90,7 @@ class ReplayedNode:
 
     def renew(self, now: float) -> None:
         """Update the facts after changes."""
-        self.facts = node_facts(self.snapshot(now), self.facts.raw, tuple(self.pods.values()), self.policy.settings,
+        self.facts = node_facts(self.snapshot(now), self.facts.node, tuple(self.pods.values()), self.policy.settings,
                                 self._entry, self.facts.places)
 
     def _entry(self, resource: ComposableResource) -> Shown:

@@ -199,7 +199,7 @@ def _without(capture: Capture, moves: Iterable[Move]) -> Capture:
     resources = [raw for raw in capture.of(COMPOSABLE_RESOURCES.plural) if raw["metadata"]["name"] in names]
     uids = {(raw.get("status") or {}).get("cdi_device_id") for raw in resources}
     devices = [d for machine in capture.fabric.machines.values() for d in machine.devices if d.uid in uids]
-    after = without_devices(capture, resources)
+    after = without_devices(capture, names)
     fewer = Counter[str]()
     for move in listed:
         fewer[move.request] += len(move.devices)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Mapping
 
-from ....kube.objects import claims
+from ....model.claim import ResourceClaim
 from ....planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ....planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
 from ....planning.scheduling.filters.dynamic_resources.requests import RequestReader, Unsupported
@@ -64,26 +64,25 @@ def ask_of_claim(state: ClusterState, claim: str) -> RoomRequest:
     """Return the ask of a waiting claim (namespace/name), with the node selector of its pod. Raise
     BadRoomRequest."""
     namespace, _unused, name = claim.partition("/")
-    raw = state.claims.get(name, namespace)
-    if raw is None:
+    found = state.claims.value(name, namespace)
+    if found is None:
         raise BadRoomRequest("claim", claim, "there is no such claim. Name it as namespace/name")
-    if claims.results(raw):
+    if found.results:
         raise BadRoomRequest("claim", claim, "the claim already has its devices")
-    pod = pod_of(state, raw)
+    pod = pod_of(state, found)
     if pod is None:
         raise BadRoomRequest("claim", claim, "no waiting pod uses the claim")
-    model, count = _asked(state, claim, raw)
+    model, count = _asked(state, found)
     return RoomRequest(model, count, dict((pod.get("spec") or {}).get("nodeSelector") or {}), claim)
 
 
-def pod_of(state: ClusterState, claim: Json) -> Json | None:
+def pod_of(state: ClusterState, claim: ResourceClaim) -> Json | None:
     """Return a pod without a node that refers to the claim, or None."""
-    uid = claim["metadata"]["uid"]
     return next((pod for pod in state.pods.by("waiting", True) if any(
-        each is not None and each["metadata"]["uid"] == uid for each in state.claims_by_entry(pod).values())), None)
+        each is not None and each.uid == claim.uid for each in state.claims_by_entry(pod).values())), None)
 
 
-def _asked(state: ClusterState, name: str, claim: Json) -> tuple[str, int]:
+def _asked(state: ClusterState, claim: ResourceClaim) -> tuple[str, int]:
     """Return the model and the number of devices.
 
     If several models match, take the first one that the claim names, or the first by name.
@@ -91,12 +90,12 @@ def _asked(state: ClusterState, name: str, claim: Json) -> tuple[str, int]:
     classes: dict[str, t.Any] = {each["metadata"]["name"]: each for each in state.classes.list()}
     reader = RequestReader(Catalogue(state.settings.models, {}), frozenset(classes), classes)
     try:
-        ways = [reader.alternatives(each)[0] for each in claim["spec"]["devices"]["requests"]]
+        ways = [reader.alternatives(each)[0] for each in claim.spec["devices"]["requests"]]
     except (KeyError, TypeError, Unsupported) as error:
-        raise BadRoomRequest("claim", name, f"its requests are not supported: {error}") from None
+        raise BadRoomRequest("claim", claim.key, f"its requests are not supported: {error}") from None
     models = {way.models[0] for way in ways}
     if len(models) != 1:
         listed = ", ".join(sorted(models))
-        raise BadRoomRequest("claim", name,
+        raise BadRoomRequest("claim", claim.key,
                              f"it requests several models, {listed}. Set model and count for one of them")
     return models.pop(), sum(way.count for way in ways)

@@ -30,7 +30,8 @@ class Told:
         self.audit = Audit(looked.bench.state, lambda: tuple(self.history), most=most)
 
     def see(self, kind: str, raw: Json, old: Json | None = None) -> None:
-        self.audit.object_changed(kind, COMPOSABLE_RESOURCES, raw, old)
+        seen = self.looked.bench.seen
+        self.audit.object_changed(kind, COMPOSABLE_RESOURCES, seen(raw), seen(old) if old else None)
 
     def entries(self, scope: Scope = EVERYTHING) -> list[Json]:
         return list(self.audit.read(scope)["entries"])

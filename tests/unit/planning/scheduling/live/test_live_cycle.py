@@ -103,7 +103,7 @@ class History:
 
     def __post_init__(self) -> None:
         for number, name in enumerate(self.cluster.nodes):
-            self.cluster.raws[name] = node(name, labels={"zone": f"z{number % 3}"}, allocatable={"cpu": str(CPU)}).raw
+            self.cluster.said[name] = node(name, labels={"zone": f"z{number % 3}"}, allocatable={"cpu": str(CPU)}).node
 
     def snapshot(self) -> SchedulingSnapshot:
         """Free devices are on their way back now and then, but at the beginning."""

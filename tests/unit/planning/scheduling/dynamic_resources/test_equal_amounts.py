@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that differ by their UUID alone share their entry, and pods on nodes what they have alike; no answer does."""
+"""Devices that differ by their UUID alone share their entry. Equal amounts are in memory once. No answer changes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
     catalogue,
 )
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework import pod_dedup
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework import equal_amounts
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.equal_amounts import (
+    EqualAmounts,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.pod_info import PodInfo
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import IdleDevice
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.tests.bench.large import objects
@@ -76,30 +80,25 @@ def test_an_entry_without_a_uuid_has_none(known: catalogue.Catalogue) -> None:
     assert known.attribute(IdleDevice("a", entry, uuid=OWN), objects.MODEL, f"{objects.DRIVER}/uuid") == OWN
 
 
-def test_pods_on_nodes_keep_what_is_read_and_nothing_else() -> None:
-    pods, raws = pod_dedup.PodDedup(), [json.loads(json.dumps(objects.pod(i, 5))) for i in range(3)]
-    infos = [PodInfo.from_raw(raw) for raw in raws]
-    placed = [pods.placed(info) for info in infos]
-    for before, after in zip(infos, placed, strict=True):
-        assert after.raw == {}
-        for name in ("uid", "namespace", "labels", "requests", "ports", "terminating", "affinity", "anti_affinity"):
-            assert getattr(after, name) == getattr(before, name)
-    for name in ("requests", "labels", "namespace"):
-        assert len({id(getattr(each, name)) for each in placed}) == 1
-    assert len({*placed}) == 3, "each is a pod of its own"
-    assert placed[0].raw is placed[1].raw
+def test_equal_requests_of_pods_are_in_memory_once() -> None:
+    cache, raws = ParseCache(), [json.loads(json.dumps(objects.pod(i, 5))) for i in range(3)]
+    infos = [cache.pod(raw) for raw in raws]
+    assert [info.requests for info in infos] == [PodInfo.from_raw(raw).requests for raw in raws]
+    assert len({id(info.requests) for info in infos}) == 1
+    assert len({*infos}) == 3, "each is a pod of its own"
+    assert [cache.pod(raw) for raw in raws] == infos, "a pod is parsed once"
 
 
 def test_what_nodes_offer_alike_is_kept_once() -> None:
-    pods = pod_dedup.PodDedup()
-    first, same, other = (pods.amounts({"cpu": 64000, "pods": count}) for count in (110, 110, 250))
+    amounts = EqualAmounts()
+    first, same, other = (amounts.once({"cpu": 64000, "pods": count}) for count in (110, 110, 250))
     assert first is same
     assert (first, other) == ({"cpu": 64000, "pods": 110}, {"cpu": 64000, "pods": 250})
 
 
-def test_what_pods_have_alike_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_dedup, "MOST", 10)
-    pods = pod_dedup.PodDedup()
+def test_amounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equal_amounts, "MOST", 10)
+    amounts = EqualAmounts()
     for number in range(200):
-        pods.placed(PodInfo.from_raw(objects.pod(number, 0)))
-    assert len(pods._known) <= 11
+        assert amounts.once({"cpu": number}) == {"cpu": number}
+    assert len(amounts._known) <= 11

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
+from ansible_collections.composable.infra.plugins.module_utils.model.pod import Pod
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.chosen_nodes import why_not_there
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
@@ -97,11 +98,11 @@ class Cluster:
         ``only``: pods with these uids, None for all.
         """
         asked = {entry.pod for _node, _model, entry, _pod in live_entries(self.state, self.state.now())}
-        return tuple(self._pod(raw) for raw in self.state.pods.by("unschedulable", True)
-                     if raw["metadata"]["uid"] not in asked and (only is None or raw["metadata"]["uid"] in only))
+        return tuple(self._pod(pod) for pod in self.state.pods.values("unschedulable", True)
+                     if pod.uid not in asked and (only is None or pod.uid in only))
 
-    def _pod(self, raw: Json) -> GatedPod:
-        return GatedPod(raw, self.state.planned_claims(raw), parse_time(raw["metadata"].get("creationTimestamp")))
+    def _pod(self, pod: Pod) -> GatedPod:
+        return GatedPod(pod.as_object(), self.state.planned_claims(pod), parse_time(pod.created))
 
     def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...], vertical: str = "") -> ScaleUpPlan:
         """Plan now whether to attach devices or to add a node for these pods.
@@ -144,8 +145,8 @@ class Cluster:
 
     def is_waiting(self, uid: str) -> bool:
         """Return whether a pod exists, has not ended, and is not bound."""
-        pod = self.state.pods.first("uid", uid)
-        return pod is not None and not (pods.bound(pod) or pods.ended(pod))
+        pod = self.state.pods.first_value("uid", uid)
+        return pod is not None and pod.waits
 
     def asked(self, vertical: str = "") -> dict[str, tuple[str, str]]:
         """Return (node, problem) of each pod with a request for devices, by the pod's uid.
@@ -171,8 +172,8 @@ class Cluster:
             return {}
         with self._lock:
             snapshot = scheduling_snapshot(self.state, (), self._known)
-            found = {uid: why_not_there(snapshot, pod, node, self._cache) for uid, node in chosen.items()
-                     if (pod := self.state.pods.first("uid", uid))}
+            found = {uid: why_not_there(snapshot, pod.as_object(), node, self._cache) for uid, node in chosen.items()
+                     if (pod := self.state.pods.first_value("uid", uid))}
         return {uid: why for uid, why in found.items() if why}
 
     def provided(self, nodes: Collection[str]) -> set[str]:

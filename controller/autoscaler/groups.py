@@ -16,7 +16,6 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.model.slice import Slice
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
@@ -143,8 +142,8 @@ class NodeGroups:
         for claim in self._state.claims.each_value():
             pool = next((result.pool for result in claim.results if self._is_foreign(result.pool)), "")
             for _name, uid in claim.pods if pool else ():
-                pod = self._state.pods.first("uid", uid)
-                if pod and (node := pods.node(pod)):
+                pod = self._state.pods.first_value("uid", uid)
+                if pod and (node := pod.node or pod.nominated):
                     yield node, pool
 
     def _is_foreign(self, pool: str) -> bool:

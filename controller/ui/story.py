@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from ansible_collections.composable.infra.controller.ui.scope import BOX, CLAIM, MACHINE, NODE, SWITCH, Scope
 from ansible_collections.composable.infra.controller.ui.view import View
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
@@ -140,9 +140,8 @@ def pods_of(state: ClusterState, claim: ResourceClaim) -> dict[str, str]:
     """Return the UIDs by name of pods that use a claim, or wait for it to be allocated."""
     found = dict(claim.pods)
     if not claim.results:
-        waiting = (pod for pod in state.pods.by("waiting", True) if pod["metadata"]["namespace"] == claim.namespace)
-        found |= {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in waiting
-                  if claim.name in pods.claim_names(pod).values()}
+        waiting = (pod for pod in state.pods.values("waiting", True) if pod.namespace == claim.namespace)
+        found |= {pod.name: pod.uid for pod in waiting if claim.name in pod.claims.values()}
     return dict(list(found.items())[:MOST_PODS])
 
 

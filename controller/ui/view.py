@@ -37,11 +37,10 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     NODES,
-    PODS,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.keys import key_of
+from ansible_collections.composable.infra.plugins.module_utils.model.pod import Pod
 from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
 from ansible_collections.composable.infra.plugins.module_utils.model.slice import Slice
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
@@ -161,9 +160,8 @@ class View:
             self._note({obj.name})
         elif resource == CLAIMS:
             self._note(map(str, self._state.claims.places("node", obj)), {key_of(obj)})
-        elif resource == PODS and (obj.get("spec") or {}).get("resourceClaims"):
-            space = obj["metadata"]["namespace"]
-            self._note(claims_={(space, name) for name in pods.claim_names(obj).values() if name})
+        elif isinstance(obj, Pod) and obj.spec.get("resourceClaims"):
+            self._note(claims_={(obj.namespace, name) for name in obj.claims.values() if name})
 
     def _claims_of(self, resource: Resource) -> set[tuple[str, str]]:
         meant, user = resource_values.noted_claim(resource), self._state.user(resource)

@@ -54,8 +54,8 @@ class Change:
 class Controller:
     """Base of all controllers.
 
-    ``reconcilers`` has a function for each type of its keys. ``kinds``: the kinds of objects whose
-    changes may concern it, None for all.
+    ``reconcilers`` has a function for each type of its keys. ``kinds``: it may be concerned by
+    changes of objects of these kinds, None for all.
     """
 
     reconcilers: Mapping[type, Callable[[t.Any], Result]]

@@ -109,7 +109,7 @@ def test_way_08_makes_its_pod_unfit_once_the_devices_are_there(both: Bench) -> N
     before = both.api.one(PODS, "evil", "red")
     after = {**before, "status": {**before["status"], "conditions": REFUSED}}
     both.put(after)
-    both.gating.pod_changed(Change("MODIFIED", PODS, after, before))
+    both.gating.pod_changed(Change("MODIFIED", PODS, pods.read(after), pods.read(before)))
     both.reconcile(GatesKey())
     assert reserved(both) == []
     assert not any(r.hold_alive for r in node_snapshot(both.state, "node-0").resources)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
@@ -78,7 +79,7 @@ def test_way_20_creates_and_deletes_pods_again_and_again(both: Bench) -> None:
         both.drop(reds(pod(f"evil-{number}")), reds(claim(f"evil-{number}")))
         for reservation in both.state.reservations.all():
             raw = reds(pod(reservation.placement.pod.name))
-            both.gating.pod_changed(Change("DELETED", PODS, raw, raw))
+            both.gating.pod_changed(Change("DELETED", PODS, pods.read(raw), pods.read(raw)))
         both.run(1)
         assert opened(both, f"evil-{number}", "red")
     assert len(both.fabric.attaches) == 1
@@ -94,7 +95,7 @@ def test_way_21_keeps_deleted_pods_by_a_finalizer(both: Bench) -> None:
     gone = {**raw, "metadata": {**raw["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z",
                                 "finalizers": ["red.example/never"]}}
     both.put(gone)
-    both.gating.pod_changed(Change("MODIFIED", PODS, gone, raw))
+    both.gating.pod_changed(Change("MODIFIED", PODS, pods.read(gone), pods.read(raw)))
     assert reserved(both) == []
     assert not any(r.hold_alive for r in node_snapshot(both.state, "node-0").resources)
     ask(both, count=4)

@@ -112,7 +112,7 @@ def bind(bench: Bench, name: str) -> None:
     raw = bench.api.one(PODS, name, "default")
     new = {**raw, "spec": {**raw["spec"], "nodeName": "node-0"}}
     bench.put(new)
-    bench.gating.pod_changed(Change("MODIFIED", PODS, new, raw))
+    bench.gating.pod_changed(Change("MODIFIED", PODS, pods.read(new), pods.read(raw)))
 
 
 def pool(bench: Bench) -> int:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import re
+import sys
 import typing as t
 
+from ...model.pod import Pod
 from ..watch.parts import header, metadata, picked, shared
-from .provisioning_requests import CONSUMES
+from .provisioning_requests import CONSUMES, consumed
 
 Json = dict[str, t.Any]
 
@@ -32,6 +34,8 @@ _BOUND: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affi
 _UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers", "volumes")
 _STATUS: t.Final = ("phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus", "resources",
                     "allocatedResources")
+# Fields of the status that a Pod has as fields of its own.
+_OWN_STATUS: t.Final = frozenset({"phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus"})
 _OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
 # Condition of a pod after its gate was removed without devices.
 SERVED: t.Final = "composable.infra/Served"
@@ -175,6 +179,24 @@ def why_not_served(pod: Json) -> str:
     """Return why the gate of a pod was removed without devices, empty if it was not."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return next((str(each.get("message") or "") for each in conditions if each.get("type") == SERVED), "")
+
+
+def read(pod: Json) -> Pod:
+    """Return the value of a Pod."""
+    kept = trimmed(pod)
+    meta, spec, status, names = kept["metadata"], kept["spec"], kept["status"], claim_names(pod)
+    return Pod(
+        name=meta["name"], namespace=sys.intern(meta["namespace"]), uid=meta["uid"],
+        version=str(meta.get("resourceVersion") or ""), created=str(meta.get("creationTimestamp") or ""),
+        deleted=str(meta.get("deletionTimestamp") or ""), labels=meta.get("labels") or {},
+        node=sys.intern(bound(pod)), nominated=sys.intern(nominated(pod)), phase=sys.intern(phase(pod)),
+        held=held(pod), foreign=tuple(foreign(pod)), ended=ended(pod), wants_devices=wants_devices(pod),
+        claims=shared(names), group=group(pod), of_job=job(pod) is not None, unschedulable=unschedulable(pod),
+        not_served=why_not_served(pod), consumes=consumed(pod),
+        spec=shared({name: part for name, part in spec.items() if name != "nodeName"}),
+        status=shared({name: part for name, part in status.items() if part and name not in _OWN_STATUS}),
+        notes=shared({name: meta[name] for name in ("annotations", "ownerReferences") if name in meta}),
+        whole=None if bound(pod) else kept)
 
 
 def trimmed(pod: Json) -> Json:

@@ -48,7 +48,7 @@ shared = SharedParts()
 
 
 def interned(part: T) -> T:
-    """Return an equal part whose texts are in memory once. For parts with few texts of their own."""
+    """Return an equal part with each text in memory once. For parts with few texts of their own."""
     found: t.Any = part
     if isinstance(part, str):
         found = sys.intern(part)

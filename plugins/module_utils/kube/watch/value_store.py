@@ -81,7 +81,7 @@ class ValueStore(BaseStore, t.Generic[V]):
             return [found for found in self._objects.values() if not isinstance(found, Unreadable)]
 
     def places(self, index: str, found: Value) -> list[Hashable]:
-        """Return the places of a value in an index. Of an object without one, return what can be read."""
+        """Return the places of a value in an index, or those that can be read of an object without a value."""
         try:
             return [*self._indexes[index].indexer(found)]
         except Exception:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ...model.node import Node
+from ...model.pod import Pod
 from ..device_info import DRIVER_LABEL
 from ..node.demand import PREPARING, limits
 from ..node.snapshot import ComposableResource, NodeSnapshot
@@ -24,7 +25,7 @@ The UUID is set only if one entry stands for all equal devices.
 Entry = Callable[[ComposableResource], "Shown | None"]
 
 
-def node_facts(snapshot: NodeSnapshot, node: Node, pods: Sequence[Json], settings: Settings,
+def node_facts(snapshot: NodeSnapshot, node: Node, pods: Sequence[Pod], settings: Settings,
                entry: Entry, places: Mapping[str, str | int]) -> NodeFacts:
     """Return the facts of one node.
 

@@ -9,13 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...model.pod import Pod
 from .demand_reader import SPARE, DemandReader
 from .filters.node_resources import Amounts, allocatable
-from .framework.equal_amounts import EqualAmounts
 from .framework.node_info import NodeInfo
 from .framework.pod_info import PodInfo
 from .framework.quantity import BadQuantity
 from .snapshot import Json, NodeFacts, SchedulingSettings, SchedulingSnapshot
+
+MOST_AMOUNTS = 1000
+
+
+class EqualAmounts:
+    """Keeps equal amounts once. Many are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, int], ...], Amounts] = {}
+
+    def once(self, amounts: Amounts) -> Amounts:
+        """Return the first of equal amounts."""
+        if len(self._known) >= MOST_AMOUNTS:
+            self._known = {}
+        return self._known.setdefault(tuple(amounts.items()), amounts)
 
 
 class ParseCache:
@@ -45,8 +60,7 @@ class ParseCache:
         """Return a raw pod as the filters read it. Raise BadQuantity."""
         known = self._pods.get(raw["metadata"]["uid"])
         if known is None or known.raw is not raw:
-            known = self._pods[raw["metadata"]["uid"]] = PodInfo.from_raw(raw)
-            known.requests = self._amounts.once(known.requests)
+            known = self._pods[raw["metadata"]["uid"]] = self._info(raw)
         return known
 
     def node(self, facts: NodeFacts) -> NodeInfo:
@@ -57,16 +71,31 @@ class ParseCache:
         known = self._nodes.get(facts.name)
         if known is None or not _read_from(known, facts):
             try:
-                known = self._read(facts, facts.pods, allocatable(facts.node))
+                pods = self._on_node(facts.pods, known)
+                found = self._read(facts, pods, allocatable(facts.node))
             except BadQuantity:
-                known = self._read(facts, (), {})
-            self._nodes[facts.name] = known
+                found = self._read(facts, (), {})
+            known = self._nodes[facts.name] = found
         return known
 
-    def _read(self, facts: NodeFacts, pods: Sequence[Json], offered: Amounts) -> NodeInfo:
+    def _read(self, facts: NodeFacts, pods: tuple[PodInfo, ...], offered: Amounts) -> NodeInfo:
         node = facts.node
         return NodeInfo(facts.name, node, facts.pods, node.labels, node.taints, node.unschedulable,
-                        self._amounts.once(offered), tuple(map(self.pod, pods)))
+                        self._amounts.once(offered), pods)
+
+    def _on_node(self, pods: Sequence[Pod], before: NodeInfo | None) -> tuple[PodInfo, ...]:
+        """Return the pods on a node. Those of before that have not changed are not parsed again.
+
+        They keep only their parsed fields.
+        """
+        known = {id(pod): info for pod, info in zip(before.said, before.pods, strict=False)} if before else {}
+        return tuple(known.get(id(pod)) or self._info(pod.as_object(), on_node=True) for pod in pods)
+
+    def _info(self, raw: Json, *, on_node: bool = False) -> PodInfo:
+        found = PodInfo.from_raw(raw)
+        found.requests = self._amounts.once(found.requests)
+        found.raw = {} if on_node else raw
+        return found
 
     def demand_reader(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
         """Return the demand reader, a new one if models, samples, classes or settings changed."""
@@ -78,7 +107,7 @@ class ParseCache:
         """Forget objects that are not in the snapshot once they are the larger part."""
         if len(self._nodes) > 2 * len(snapshot.nodes) + 8:
             self._nodes = {name: info for name, info in self._nodes.items() if name in snapshot.nodes}
-        live = sum(len(f.pods) for f in snapshot.nodes.values()) + len(snapshot.waiting) + len(snapshot.placements)
+        live = len(snapshot.waiting) + len(snapshot.placements)
         if len(self._pods) > 2 * live + SPARE:
             self._pods.clear()
         if self._demand_reader is not None:
@@ -88,6 +117,6 @@ class ParseCache:
 
 def _read_from(info: NodeInfo, facts: NodeFacts) -> bool:
     """Return whether the info was parsed from this Node object and these pod objects."""
-    if info.node is not facts.node or len(info.raw_pods) != len(facts.pods):
+    if info.node is not facts.node or len(info.said) != len(facts.pods):
         return False
-    return info.raw_pods is facts.pods or all(a is b for a, b in zip(info.raw_pods, facts.pods, strict=True))
+    return info.said is facts.pods or all(a is b for a, b in zip(info.said, facts.pods, strict=True))

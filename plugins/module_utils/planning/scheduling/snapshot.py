@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...model.node import Node
+from ...model.pod import Pod
 from ..actions import WaitReason
 from ..fairness import Shares
 from ..node.snapshot import PodRef
@@ -97,7 +98,7 @@ class NodeFacts:
     """One node of the cluster. Nodes without a machine are included, since terms about other pods
     count their pods.
 
-    ``node``: what the Node says. ``pods``: raw pods that are bound or nominated to it and have not
+    ``node``: what the Node says. ``pods``: pods that are bound or nominated to it and have not
     ended. ``machine``, ``fabric``: the machine and fabric at the CDI Manager, None for none.
     ``problem``: why there is none. ``stock``: by model. A model without an entry has no devices and
     the limit ``default_limit``. ``present``: models of which the node has devices or was promised
@@ -109,7 +110,7 @@ class NodeFacts:
 
     name: str
     node: Node
-    pods: Sequence[Json] = ()
+    pods: Sequence[Pod] = ()
     machine: str | None = None
     fabric: int | None = None
     problem: str = ""

@@ -13,8 +13,9 @@ import typing as t
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, PODS, ApiResource
+from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, ApiResource
 from ...model.claim import ResourceClaim
+from ...model.pod import Pod
 from ...model.value import Value
 from ..values.resource_values import device_uid
 
@@ -45,7 +46,7 @@ class Moments:
                 self.note(ATTACHED, obj.name, self._clock())
             if (before and not device) or kind == "DELETED":
                 self.note(DETACHED, obj.name, self._clock())
-        elif resource == PODS and self._label and (obj.get("spec") or {}).get("resourceClaims"):
+        elif self._label and isinstance(obj, Pod) and obj.spec.get("resourceClaims"):
             self._note_label(obj)
 
     def _claim_changed(self, kind: str, claim: Value, old: Value | None) -> None:
@@ -72,12 +73,10 @@ class Moments:
         with self._lock:
             return self._known.get((what, key), 0.0)
 
-    def _note_label(self, pod: Json) -> None:
-        meta = pod["metadata"]
-        value = str((meta.get("labels") or {}).get(self._label) or "")
+    def _note_label(self, pod: Pod) -> None:
         with self._lock:
-            self._labels[meta["namespace"], meta["name"]] = value
-            self._labels.move_to_end((meta["namespace"], meta["name"]))
+            self._labels[pod.namespace, pod.name] = pod.labels.get(self._label, "")
+            self._labels.move_to_end((pod.namespace, pod.name))
             if len(self._labels) > MOST:
                 self._labels.popitem(last=False)
 

@@ -9,8 +9,6 @@ import typing as t
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ...kube.objects import pods
-from ...kube.objects.provisioning_requests import consumed
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
 from ...planning.scheduling.filters.node_affinity import filter_node_affinity
@@ -73,13 +71,11 @@ def misplaced(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booked,
 
 def _coming(state: ClusterState, bookings: Bookings) -> Iterator[tuple[Booking, GatedPod]]:
     """Yield each gated pod of a request that has its devices."""
-    for raw in state.pods.by("gated", True) if bookings.keys() else ():
-        request = consumed(raw)
-        booking = bookings.get(ProvisioningKey(*request)) if request else None
-        if booking is None or booking.phase != DONE or pods.foreign(raw) or state.reservations.get(
-                raw["metadata"]["uid"]):
+    for pod in state.pods.values("gated", True) if bookings.keys() else ():
+        booking = bookings.get(ProvisioningKey(*pod.consumes)) if pod.consumes else None
+        if booking is None or booking.phase != DONE or pod.foreign or state.reservations.get(pod.uid):
             continue
-        yield booking, GatedPod(raw, state.planned_claims(raw), 0.0)
+        yield booking, GatedPod(pod.as_object(), state.planned_claims(pod), 0.0)
 
 
 def _places(state: ClusterState, booking: Booking, pod: GatedPod, taken: Collection[str]) -> Iterator[Booked]:

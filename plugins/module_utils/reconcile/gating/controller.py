@@ -18,7 +18,8 @@ import typing as t
 from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import NODES, PODS
 from ...kube.errors import ApiError, Forbidden
-from ...kube.objects import nodes, pods
+from ...kube.objects import nodes
+from ...model.pod import Pod
 from ...planning.actions import OpenGate, Unreserve, WaitReason
 from ...planning.device_info import GATED
 from ...planning.scheduling.parse_cache import ParseCache
@@ -96,8 +97,8 @@ class GatingController(Controller):
             return Result(more_until)
         self._errors = []
         now, fabric_seen = self._state.clock(), self._fabric_seen()
-        held = self._state.pods.by("gated", True)
-        self._state.held.note((pod["metadata"]["uid"] for pod in held), now)
+        held = self._state.pods.values("gated", True)
+        self._state.held.note((pod.uid for pod in held), now)
         self._gated_pods.note(held)
         try:
             plan, again = self._plan(now)
@@ -299,13 +300,16 @@ class GatingController(Controller):
         """Handle a change of a gated pod, or of a pod with a reservation that is bound, refused or
         gone."""
         pod, old = change.new, change.old
-        reservation = self._state.reservations.get(pod["metadata"]["uid"])
-        gone = change.gone or pods.ended(pod)
+        if not isinstance(pod, Pod):
+            self._plan_soon()
+            return
+        reservation = self._state.reservations.get(pod.uid)
+        gone = change.gone or pod.ended
         if reservation is not None:
             self._tracker.pod_changed(reservation, pod, gone)
-        elif not gone and pods.held(pod):
+        elif not gone and pod.held:
             self._plan_soon(max(self._coming.note(), self._state.clock() + self._took))
-        elif old is not None and pods.bound(pod) and (gone or not pods.bound(old)):
+        elif isinstance(old, Pod) and pod.node and (gone or not old.node):
             self.cluster_changed()
 
     def node_changed(self, name: str) -> None:

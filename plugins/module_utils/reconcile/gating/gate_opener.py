@@ -77,17 +77,17 @@ class GateOpener:
         """
         limit, found = self._state.settings.hold_timeout, []
         reason = f"gated pods could not be planned for {limit:g} s: {why}"
-        for raw in self._state.pods.by("gated", True):
-            ref = pod_ref(raw)
+        for pod in self._state.pods.at("gated", True):
+            ref = pod_ref(pod.as_object())
             seen, reservation = self._state.held.of(ref.uid).seen, self._state.reservations.get(ref.uid)
             if (reservation is None or reservation.phase == CHOSEN) and seen and now - seen >= limit:
                 found.append(Release(ref, reason, unschedulable=False))
         self.let_go(tuple(found))
 
     def _let_go(self, release: Release) -> None:
-        raw = self._state.pods.get(release.pod.name, release.pod.namespace)
+        pod = self._state.pods.value(release.pod.name, release.pod.namespace)
         if self._writer.pods.ungate(release.pod):
-            claims = self._state.claims_of_pod(raw) if raw else ()
+            claims = self._state.claims_of_pod(pod) if pod else ()
             known = [claim for ref in claims if (claim := self._state.claim(ref.uid))]
             self._claim_steps.metrics.count("gate_released_total",
                                             reason="unserved" if release.unschedulable else "not_judged")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...model.pod import Pod
 from ..runtime.event_reporter import EventReporter
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 
 
 class HeldPodsLog:
@@ -18,16 +19,15 @@ class HeldPodsLog:
         self._state, self._reporter = state, reporter
         self._told: set[str] = set()
 
-    def note(self, held: Sequence[Json]) -> None:
+    def note(self, held: Sequence[Pod]) -> None:
         """Log the pods that are gated now and were not logged yet. Forget pods that are no longer
         gated."""
-        known, self._told = self._told, {pod["metadata"]["uid"] for pod in held}
+        known, self._told = self._told, {pod.uid for pod in held}
         for pod in held:
-            meta = pod["metadata"]
-            if meta["uid"] in known:
+            if pod.uid in known:
                 continue
             if claims := self._state.claims_of_pod(pod):
-                self._reporter.note("PodHeld", f"{meta['namespace']}/{meta['name']}",
+                self._reporter.note("PodHeld", f"{pod.namespace}/{pod.name}",
                                     "gated until its devices are attached to a node", claims=claims)
             else:
-                self._told.discard(meta["uid"])
+                self._told.discard(pod.uid)

@@ -16,14 +16,14 @@ import typing as t
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ...kube.objects import pods
 from ...kube.times import parse_time
 from ...kube.watch.keys import Key, key_of
 from ...model.node import Node
+from ...model.pod import Pod
 from ...model.resource import Resource
 from ...planning.node.compose import ONLINE
 from ...planning.scheduling.snapshot import NodeFacts
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..state.node_snapshot import hold_of
 
 Read = Callable[[ClusterState, Node], NodeFacts]
@@ -120,7 +120,7 @@ def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -
             state.agents.missing(name), state.agents.alive(name), state.agents.places(name), state.blocks.of(name, now),
             [(state.shares.of(request) or {}).get(name) for request in state.requests.names_at("node", "")],
             [_of_resource(state, resource, now) for resource in sorted(moving)],
-            [(pod := state.pods.get(key[1], key[0])) is not None and counts(state, pod) for key in known.leaving])
+            [(pod := state.pods.value(key[1], key[0])) is not None and counts(state, pod) for key in known.leaving])
 
 
 def _of_resource(state: ClusterState, name: str, now: float) -> Values | None:
@@ -144,19 +144,18 @@ def _moving(state: ClusterState, name: str) -> frozenset[str]:
 
 def _leaving(state: ClusterState, name: str) -> tuple[Key, ...]:
     """Return the pods of a node that may count at one time and not at another."""
-    return tuple(key_of(pod) for pod in state.pods.by("node", name)
-                 if pod["metadata"].get("deletionTimestamp") or pods.held(pod))
+    return tuple(key_of(pod) for pod in state.pods.values("node", name) if pod.deleted or pod.held)
 
 
-def counts(state: ClusterState, pod: Json) -> bool:
+def counts(state: ClusterState, pod: Pod) -> bool:
     """Return whether a pod takes room on its node.
 
     A gated pod without a reservation only has an old nomination.
     """
-    if end := pod["metadata"].get("deletionTimestamp"):
-        runs = bool(pods.bound(pod)) and pods.phase(pod) not in ("Succeeded", "Failed")
-        return runs and parse_time(end) > state.now() + ROOM_SECONDS
-    return not pods.ended(pod) and not (pods.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
+    if pod.deleted:
+        runs = bool(pod.node) and pod.phase not in ("Succeeded", "Failed")
+        return runs and parse_time(pod.deleted) > state.now() + ROOM_SECONDS
+    return not pod.ended and not (pod.held and state.reservations.get(pod.uid) is None)
 
 
 def _is_at_rest(resource: Resource) -> bool:

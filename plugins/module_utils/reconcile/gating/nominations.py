@@ -25,7 +25,6 @@ import threading
 from collections.abc import Sequence
 
 from ...kube.errors import ApiError
-from ...kube.objects import pods
 from ...planning.scheduling.snapshot import Placement
 from ...runtime.threads import Threads
 from ...runtime.work_queue import WorkQueue
@@ -76,8 +75,8 @@ class Nominations:
     def end(self, placement: Placement) -> None:
         """Write the pod's nomination again after its reservation ended, so that the room is free
         for others."""
-        pod = self._writer.state.pods.get(placement.pod.name, placement.pod.namespace)
-        if pod is not None and pods.held(pod):
+        pod = self._writer.state.pods.value(placement.pod.name, placement.pod.namespace)
+        if pod is not None and pod.held:
             self._background.submit(self._write, placement)
 
     def _protect(self, claim: str) -> None:

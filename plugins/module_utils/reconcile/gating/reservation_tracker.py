@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...kube.objects import pods
+from ...model.pod import Pod
 from ...planning.device_info import GATED
 from ...planning.scheduling.snapshot import Placement
 from ...runtime.work_queue import WorkQueue
@@ -32,22 +32,22 @@ class ReservationTracker:
         self._state, self._ends, self._queue = state, ends, queue
         self._reporter, self._claim_steps = reporter, claim_steps
 
-    def pod_changed(self, reservation: Reservation, pod: Json, gone: bool) -> None:
+    def pod_changed(self, reservation: Reservation, pod: Pod, gone: bool) -> None:
         """Handle a change of a pod with a reservation. ``gone`` means deleted or ended."""
         placement = reservation.placement
         if gone:
             self._ends.unreserve(placement.pod.uid)
-        elif node := pods.bound(pod):
+        elif node := pod.node:
             if node != placement.node:
                 self._misjudged(placement, "elsewhere", f"the scheduler placed the pod on node {node}")
                 self._ends.unreserve(placement.pod.uid)
             self._note_bound(placement, node)
             self._ends.forget(placement.pod.uid)
-        elif reservation.phase == OPEN and pods.unschedulable(pod):
+        elif reservation.phase == OPEN and pod.unschedulable:
             # The scheduler may not have seen the device yet, or the end of the device's last claim.
             reservation.refused = reservation.refused or self._state.clock()
             self._queue.add_at(GatesKey(), reservation.refused + PATIENCE)
-        elif not pods.held(pod) and reservation.phase not in (OPEN, READY):
+        elif not pod.held and reservation.phase not in (OPEN, READY):
             self._ends.unreserve(placement.pod.uid)
 
     def end_refused(self) -> float | None:
@@ -57,8 +57,8 @@ class ReservationTracker:
         """
         again = []
         for reservation in (r for r in self._state.reservations.all() if r.refused):
-            pod = self._state.pods.get(reservation.placement.pod.name, reservation.placement.pod.namespace)
-            said = pods.unschedulable(pod) if pod and not pods.bound(pod) else ""
+            pod = self._state.pods.value(reservation.placement.pod.name, reservation.placement.pod.namespace)
+            said = pod.unschedulable if pod and not pod.node else ""
             if said and self._state.clock() - reservation.refused < PATIENCE:
                 again.append(reservation.refused + PATIENCE)
             elif said:

@@ -9,7 +9,6 @@ Then the pod is planned again, and it is released in the end, so that no pod sta
 
 from __future__ import annotations
 
-from ...kube.objects import pods
 from ..bookings.consumers import unsuitable
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, RESERVED, Reservation
@@ -48,8 +47,8 @@ class Revalidation:
     def _is_held(self, reservation: Reservation) -> bool:
         """Return whether the gate is still there though it should be gone. Nothing else checks such
         a pod."""
-        pod = self._state.pods.get(reservation.placement.pod.name, reservation.placement.pod.namespace)
-        return reservation.phase == OPEN and pod is not None and pods.held(pod)
+        pod = self._state.pods.value(reservation.placement.pod.name, reservation.placement.pod.namespace)
+        return reservation.phase == OPEN and pod is not None and pod.held
 
     def _deadline(self, reservation: Reservation) -> float:
         """Return when the reservation is overdue, in seconds since the epoch, less the time that

@@ -16,6 +16,8 @@ from ...fabric.api import FabricSnapshot
 from ...kube.objects import pods as gates
 from ...kube.times import parse_time
 from ...model.node import Node
+from ...model.pod import Pod
+from ...model.value import Unreadable
 from ...planning.node.snapshot import ComposableResource
 from ...planning.scheduling.node_facts import Shown, node_facts
 from ...planning.scheduling.queue import unreadable
@@ -118,26 +120,25 @@ def waiting(state: ClusterState, now: float) -> t.Iterator[GatedPod]:
     """Yield the gated pods that have no node yet. A pod that cannot be read carries that as its
     problem."""
     left_gate = functools.cache(lambda: _left(state))
-    for raw in state.pods.by("gated", True):
-        if state.reservations.get(raw["metadata"]["uid"]) or gates.foreign(raw):
-            continue
-        try:
-            yield _gated_pod(state, raw, now, left_gate)
-        except Exception as error:
-            yield GatedPod(raw, {}, 0.0, problem=unreadable(error))
+    for pod in state.pods.at("gated", True):
+        if isinstance(pod, Unreadable):
+            yield GatedPod(pod.whole, {}, 0.0, problem=unreadable(pod.error))
+        elif not (state.reservations.get(pod.uid) or pod.foreign):
+            try:
+                yield _gated_pod(state, pod, now, left_gate)
+            except Exception as error:
+                yield GatedPod(pod.as_object(), {}, 0.0, problem=unreadable(error))
 
 
-def _gated_pod(state: ClusterState, raw: Json, now: float,
-               left_gate: Callable[[], Mapping[str, list[Json]]]) -> GatedPod:
-    of_group, namespace = gates.group(raw), raw["metadata"]["namespace"]
-    group = _group(*of_group, left_gate().get(of_group[0], [])) if of_group else None
-    known = state.held.of(raw["metadata"]["uid"])
-    created = parse_time(raw["metadata"].get("creationTimestamp"))
-    pod = GatedPod(raw, state.planned_claims(raw), created, group, known.seen or now)
-    if not _opted_in(state, namespace):
-        return replace(pod, problem=f"namespace {namespace} has no label {gates.OPT}=true",
-                       problem_from=pod.held_since + OPT_IN_SECONDS)
-    return replace(pod, problem=_problem(state, pod, known))
+def _gated_pod(state: ClusterState, pod: Pod, now: float,
+               left_gate: Callable[[], Mapping[str, list[Pod]]]) -> GatedPod:
+    group = _group(*pod.group, left_gate().get(pod.group[0], [])) if pod.group else None
+    known = state.held.of(pod.uid)
+    gated = GatedPod(pod.as_object(), state.planned_claims(pod), parse_time(pod.created), group, known.seen or now)
+    if not _opted_in(state, pod.namespace):
+        return replace(gated, problem=f"namespace {pod.namespace} has no label {gates.OPT}=true",
+                       problem_from=gated.held_since + OPT_IN_SECONDS)
+    return replace(gated, problem=_problem(state, gated, known))
 
 
 def _opted_in(state: ClusterState, namespace: str) -> bool:
@@ -160,28 +161,25 @@ def _problem(state: ClusterState, pod: GatedPod, known: PodHistory) -> str:
     return ""
 
 
-def _left(state: ClusterState) -> dict[str, list[Json]]:
+def _left(state: ClusterState) -> dict[str, list[Pod]]:
     """Return the members of each group that no longer have the gate.
 
     A succeeded pod of a Job counts, because the Job does not replace it.
     """
-    found: dict[str, list[Json]] = {}
-    for pod in state.pods.by("grouped", True):
-        if not gates.held(pod) and (group := gates.group(pod)) and (not gates.ended(pod) or _succeeded(pod)):
-            found.setdefault(group[0], []).append(pod)
+    found: dict[str, list[Pod]] = {}
+    for pod in state.pods.values("grouped", True):
+        succeeded = pod.phase == "Succeeded" and pod.of_job
+        if not pod.held and pod.group and (succeeded or not pod.ended):
+            found.setdefault(pod.group[0], []).append(pod)
     return found
 
 
-def _succeeded(pod: Json) -> bool:
-    return gates.phase(pod) == "Succeeded" and gates.job(pod) is not None
-
-
-def _group(key: str, size: int, left_gate: list[Json]) -> PodGroup:
+def _group(key: str, size: int, left_gate: list[Pod]) -> PodGroup:
     """Return the PodGroup. A member without claims, such as a launcher, was never gated.
 
     That such a member runs says nothing about the others.
     """
-    return PodGroup(key, size, len(left_gate), any(map(gates.claim_names, left_gate)))
+    return PodGroup(key, size, len(left_gate), any(pod.claims for pod in left_gate))
 
 
 def _placement(state: ClusterState, reservation: Reservation) -> Placement:
@@ -196,7 +194,7 @@ def _placement(state: ClusterState, reservation: Reservation) -> Placement:
 
 def _facts(state: ClusterState, node: Node) -> NodeFacts:
     name = node.name
-    pods = tuple(pod for pod in state.pods.by("node", name) if counts(state, pod))
+    pods = tuple(pod for pod in state.pods.values("node", name) if counts(state, pod))
     return node_facts(node_snapshot(state, name), node, pods, state.settings, functools.partial(_entry, state, name),
                       state.agents.places(name))
 

@@ -29,7 +29,7 @@ def gauges(engine: Engine) -> dict[str, Values]:
     state, now = engine.state, engine.state.clock()
     leads = engine.fence.required and engine.fence.open and not engine.stopping.is_set()
     return {
-        "claims_waiting": len(engine.wait_reasons()), "gated_pods": len(state.pods.by("gated", True)),
+        "claims_waiting": len(engine.wait_reasons()), "gated_pods": state.pods.count("gated", True),
         "leader": dict.fromkeys(engine.roles, float(leads)),
         "queue_depth": _counted(CONTROLLERS["controller"], (key.controller for key in engine.queue.ready())),
         "fabric_up": float(state.snapshot is not None and not state.fabric_problem) if engine.looks else math.nan,

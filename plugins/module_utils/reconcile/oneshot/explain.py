@@ -10,8 +10,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...kube.objects import pods
 from ...model.claim import ResourceClaim
+from ...model.pod import Pod
 from ...node.evidence import Evidence
 from ...planning.actions import WaitReason
 from ...planning.device_info import DIRECT, GATED
@@ -93,19 +93,19 @@ class _Judge:
         self._refusals = self._refusals or Refusals(self._state)
         return self._refusals
 
-    def planner_says(self, pod: Json) -> str:
+    def planner_says(self, pod: Pod) -> str:
         """Return why the planner has no node for ``pod``, or an empty string if it has one or gave
         no reason."""
         if self._plan and self._planned is None:
             self._planned = refused_pods(self._state)
-        uid = pod["metadata"]["uid"]
-        return self._planned.get(uid, "") if self._planned is not None else pods.why_not_served(pod)
+        uid = pod.uid
+        return self._planned.get(uid, "") if self._planned is not None else pod.not_served
 
 
-def _said(name: str, claim: ResourceClaim, pod: Json) -> WaitReason:
+def _said(name: str, claim: ResourceClaim, pod: Pod) -> WaitReason:
     """Return a reason with the scheduler's message about the claim's pod."""
     return WaitReason(name, f"the scheduler: {_scheduler_says(pod) or 'it has not tried to place the pod yet'}",
-                      claim.created, {"pod": pod["metadata"]["name"]})
+                      claim.created, {"pod": pod.name})
 
 
 def _explained(engine: Engine, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
@@ -122,7 +122,7 @@ def _explained(engine: Engine, decided: Mapping[str, WaitReason]) -> list[WaitRe
     return sorted(found.values(), key=lambda v: v.claim)
 
 
-def _handover(engine: Engine, claim: ResourceClaim, pending: Mapping[tuple[str, str], Json]) -> str:
+def _handover(engine: Engine, claim: ResourceClaim, pending: Mapping[tuple[str, str], Pod]) -> str:
     """Return how the claim gets its devices, or how it would if it is not allocated.
 
     Return an empty string if the possible models have different handovers, or if no pod uses the
@@ -131,7 +131,7 @@ def _handover(engine: Engine, claim: ResourceClaim, pending: Mapping[tuple[str, 
     pod = pending.get((claim.namespace, claim.name))
     if (known := pool_devices.handover(engine.state, claim)) or pod is None:
         return known
-    if pods.held(pod):
+    if pod.held:
         return GATED
     direct = {engine.config.settings.is_direct(model.cdi_model_name) for model in _models(engine, claim)}
     return "" if len(direct) > 1 else DIRECT if direct == {True} else RESCHEDULING
@@ -162,13 +162,13 @@ def _node_steps(resource: str, found: Evidence) -> Json:
     return {**told, "trouble": found.trouble.message} if found.trouble else told
 
 
-def _verdict(engine: Engine, name: str, claim: ResourceClaim, pending: dict[tuple[str, str], Json],
+def _verdict(engine: Engine, name: str, claim: ResourceClaim, pending: dict[tuple[str, str], Pod],
              judge: _Judge) -> WaitReason:
     created = claim.created
     if not claim.results:
         pod = pending.get((claim.namespace, claim.name))
-        if pod and pods.held(pod):
-            held = pod["metadata"]["name"]
+        if pod and pod.held:
+            held = pod.name
             return WaitReason(name, f"the first plan for its gated pod {held}", created,
                               {"pod": held})
         if pod is None:
@@ -198,13 +198,13 @@ def _told(engine: Engine, name: str, claim: ResourceClaim) -> WaitReason:
                       since, evidence)
 
 
-def _unbound_pods(engine: Engine, claim: ResourceClaim) -> list[Json]:
+def _unbound_pods(engine: Engine, claim: ResourceClaim) -> list[Pod]:
     """Return the pods in ``status.reservedFor`` that have no node.
 
     Bound pods may be absent from the watch. An unknown pod is therefore bound or gone.
     """
-    found = (engine.state.pods.get(name, claim.namespace) for name, _uid in claim.pods)
-    return [pod for pod in found if pod and not pods.bound(pod)]
+    found = (engine.state.pods.value(name, claim.namespace) for name, _uid in claim.pods)
+    return [pod for pod in found if pod and not pod.node]
 
 
 def _message(claim: ResourceClaim, kind: str) -> str:
@@ -215,14 +215,14 @@ def _message(claim: ResourceClaim, kind: str) -> str:
     return ""
 
 
-def _refused_claim(name: str, claim: ResourceClaim, pod: Json, refused: str) -> WaitReason:
+def _refused_claim(name: str, claim: ResourceClaim, pod: Pod, refused: str) -> WaitReason:
     """Return the reason of a claim that the fabric cannot serve, whatever becomes free."""
     return WaitReason(name, f"a change of the claim or the fabric, which cannot serve it: {refused}{_in_brackets(pod)}",
-                      claim.created, {"pod": pod["metadata"]["name"]},
+                      claim.created, {"pod": pod.name},
                       refused=refused)
 
 
-def _unallocated(engine: Engine, name: str, claim: ResourceClaim, pod: Json, judge: _Judge) -> WaitReason:
+def _unallocated(engine: Engine, name: str, claim: ResourceClaim, pod: Pod, judge: _Judge) -> WaitReason:
     """Return the reason of an unallocated claim. The planner's reason for its pod comes first."""
     wanted = _models(engine, claim, judge.refusals.models(claim, pod))
     seen = engine.state.snapshot
@@ -236,12 +236,12 @@ def _unallocated(engine: Engine, name: str, claim: ResourceClaim, pod: Json, jud
     text += f"; {said}" if first else f": {said}"
     refused = _refused(engine, {m.cdi_model_name for m in wanted})
     text += "".join(f"; {each}" for each in refused[:MOST_REFUSALS])
-    evidence: Json = {"pod": pod["metadata"]["name"], "pools": {p["name"]: p["counts"] for p in pools}}
+    evidence: Json = {"pod": pod.name, "pools": {p["name"]: p["counts"] for p in pools}}
     return WaitReason(name, text + _in_brackets(pod), claim.created,
                       {**evidence, "refused": refused} if refused else evidence)
 
 
-def _in_brackets(pod: Json) -> str:
+def _in_brackets(pod: Pod) -> str:
     """Return the scheduler's message about a pod for the end of a sentence."""
     said = _scheduler_says(pod)
     return f" (scheduler: {said})" if said else ""
@@ -299,10 +299,10 @@ def _free(engine: Engine, model: DeviceModel, fabric: int, shown: int) -> int:
     return max(shown, unassigned(found)) if found else shown
 
 
-def _scheduler_says(pod: Json) -> str:
+def _scheduler_says(pod: Pod) -> str:
     """Return the scheduler's message about a pod, without its sentence about preemption, which adds
     nothing."""
-    for condition in (pod.get("status") or {}).get("conditions") or []:
+    for condition in pod.status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return _PREEMPTION.split(str(condition.get("message", "")))[0].strip()
     return ""

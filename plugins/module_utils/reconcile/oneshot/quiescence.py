@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-import typing as t
 
-from ...kube.objects import pods
 from ...model.claim import ResourceClaim
+from ...model.pod import Pod
 from ...model.resource import Resource
 from ...planning.node.demand import FAILED, PREPARING, RESCHEDULE
 from ...planning.node.supply import DELETING
@@ -85,17 +84,13 @@ def _served(claim: ResourceClaim) -> bool:
     return claim.phase in (RESCHEDULE, FAILED) or (claim.phase == PREPARING and claim.reserved)
 
 
-def pending_claims(engine: Engine) -> dict[tuple[str, str], dict[str, t.Any]]:
+def pending_claims(engine: Engine) -> dict[tuple[str, str], Pod]:
     """Return the unallocated claims of pods without a node, by (namespace, name), each with its
     pod."""
     found = {}
-    for pod in engine.state.pods.each():
-        if pods.bound(pod):
-            continue
-        refs = [*((pod.get("status") or {}).get("resourceClaimStatuses") or []),
-                *((pod.get("spec") or {}).get("resourceClaims") or [])]
-        for name in {r.get("resourceClaimName") for r in refs if r.get("resourceClaimName")}:
-            claim = engine.state.claims.value(name, pod["metadata"]["namespace"])
+    for pod in engine.state.pods.each_value():
+        for name in {name for entry, name in pod.claims.items() if entry and name} if not pod.node else ():
+            claim = engine.state.claims.value(name, pod.namespace)
             if claim is not None and not claim.results:
-                found[pod["metadata"]["namespace"], name] = pod
+                found[pod.namespace, name] = pod
     return found

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...kube.objects import pods
 from ...model.claim import ResourceClaim
+from ...model.pod import Pod
 from ...planning.scheduling.demand import Demand, DeviceRequest
 from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ...planning.scheduling.filters.dynamic_resources.claims import ClaimReader
 from ...planning.scheduling.filters.dynamic_resources.requests import NoModel, RequestReader, Unsupported
 from ...planning.scheduling.snapshot import GatedPod
 from ..gating.snapshot import samples
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 
 
 class Refusals:
@@ -35,14 +35,14 @@ class Refusals:
         catalogue = Catalogue(settings.models, samples(state))
         self._reader = ClaimReader(RequestReader(catalogue, frozenset(settings.device_classes), classes))
 
-    def of(self, claim: ResourceClaim, pod: Json) -> str:
+    def of(self, claim: ResourceClaim, pod: Pod) -> str:
         """Return in a sentence why the fabric cannot serve ``claim`` of ``pod``, or an empty
         string.
 
         Refuse nothing before kube-scheduler has tried the pod in vain, because it also knows
         devices that are not part of the fabric.
         """
-        if not pods.unschedulable(pod):
+        if not pod.unschedulable:
             return ""
         try:
             demand = self._demand(claim, pod)
@@ -52,7 +52,7 @@ class Refusals:
             return ""
         return self._too_many(demand.requests)
 
-    def models(self, claim: ResourceClaim, pod: Json) -> tuple[str, ...]:
+    def models(self, claim: ResourceClaim, pod: Pod) -> tuple[str, ...]:
         """Return the sorted names of the models that satisfy ``claim``, or nothing if they are
         unknown."""
         try:
@@ -60,9 +60,9 @@ class Refusals:
         except Unsupported:
             return ()
 
-    def _demand(self, claim: ResourceClaim, pod: Json) -> Demand:
+    def _demand(self, claim: ResourceClaim, pod: Pod) -> Demand:
         """Return the demand of the claim alone. Raise NoModel and Unsupported."""
-        return self._reader.demand(GatedPod(pod, {claim.name: claim.as_object()}, 0.0))
+        return self._reader.demand(GatedPod(pod.as_object(), {claim.name: claim.as_object()}, 0.0))
 
     def _too_many(self, requests: tuple[DeviceRequest, ...]) -> str:
         """Return why the fabric has too few devices for one node, or an empty string.
@@ -95,7 +95,7 @@ class Refusals:
         return max(found.values(), default=0)
 
 
-def allocated(state: ClusterState, pod: Json) -> bool:
+def allocated(state: ClusterState, pod: Pod) -> bool:
     """Return whether a claim of ``pod`` is allocated or missing. Then no plan explains its other
     claims."""
     return any(claim is None or bool(claim.results) for claim in state.claims_by_entry(pod).values())

@@ -31,10 +31,8 @@ def unscheduled(state: ClusterState) -> Iterator[WaitReason]:
     chosen = {entry.pod for _node, _model, entry, _pod in live_entries(state, state.now())}
     classes = {raw["metadata"]["name"]: raw for raw in state.classes.list()}
     waiting = tuple(
-        GatedPod(raw, {}, parse_time(raw["metadata"].get("creationTimestamp")))
-        for raw in state.pods.by("unschedulable", True)
-        if raw["metadata"]["uid"] not in chosen and not raw["spec"].get("resourceClaims")
-        and asks_for_devices(raw, classes))
+        GatedPod(pod.as_object(), {}, parse_time(pod.created)) for pod in state.pods.values("unschedulable", True)
+        if pod.uid not in chosen and not pod.spec.get("resourceClaims") and asks_for_devices(pod.as_object(), classes))
     if waiting:
         plan = _plan(state, waiting)
         yield from (WaitReason(f"{pod.ref.namespace}/{pod.ref.name}-extended-resources", _told(plan, pod), pod.since,
@@ -57,9 +55,9 @@ def refused_pods(state: ClusterState) -> dict[str, str]:
     if not state.settings.gating:
         return {}
     waiting = tuple(
-        GatedPod(raw, state.planned_claims(raw), parse_time(raw["metadata"].get("creationTimestamp")))
-        for raw in state.pods.by("unschedulable", True)
-        if raw["spec"].get("resourceClaims") and not allocated(state, raw))
+        GatedPod(pod.as_object(), state.planned_claims(pod), parse_time(pod.created))
+        for pod in state.pods.values("unschedulable", True)
+        if pod.spec.get("resourceClaims") and not allocated(state, pod))
     if not waiting:
         return {}
     other = _all_gated(state)

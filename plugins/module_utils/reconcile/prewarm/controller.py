@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, LEASES, NODES, PODS
-from ...kube.objects import pods
+from ...model.pod import Pod
 from ...runtime.work_queue import WorkQueue
 from ..controller import MODIFIED, Change, Controller
 from ..keys import GATHER_SECONDS, IdleMinimumsKey, Key, NodeKey, Result
@@ -80,8 +80,8 @@ def concerns_minimums(change: Change) -> bool:
     """
     obj, old = change.new, change.old
     if change.resource == PODS:
-        moved = change.type != MODIFIED or pods.bound(obj) != pods.bound(old or obj)
-        return pods.wants_devices(obj) and moved
+        return isinstance(obj, Pod) and obj.wants_devices and (
+            change.type != MODIFIED or not isinstance(old, Pod) or obj.node != old.node)
     if change.resource == NODES:
         return old is None or obj != old
     return True

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ...kube.objects import claims
 from ...kube.times import parse_time
+from ...model.pod import Pod
 from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
 from ...planning.scheduling.filters.dynamic_resources.requests import NoModel, RequestReader, Unsupported
@@ -37,11 +38,11 @@ class WaitingModels:
         reader, found = self._reader_of(state), Counter[str]()
         every = Counter({model.cdi_model_name: state.settings.max_devices_per_node for model in state.settings.models})
         served = classes_by_resource(reader.classes)
-        for raw in state.pods.by("waiting", True):
+        for pod in state.pods.values("waiting", True):
             if found >= every:
                 break
-            if not state.reservations.get(raw["metadata"]["uid"]):
-                found |= _of_pod(state, reader, raw, served, every) & every
+            if not state.reservations.get(pod.uid):
+                found |= _of_pod(state, reader, pod, served, every) & every
         return found
 
     def _reader_of(self, state: ClusterState) -> RequestReader:
@@ -54,19 +55,19 @@ class WaitingModels:
         return known
 
 
-def _of_pod(state: ClusterState, reader: RequestReader, raw: Json, served: dict[str, str],
+def _of_pod(state: ClusterState, reader: RequestReader, pod: Pod, served: dict[str, str],
             every: Counter[str]) -> Counter[str]:
     try:
-        return sum((_of_request(reader, each, every) for each in _requests(state, raw, served)), Counter[str]())
+        return sum((_of_request(reader, each, every) for each in _requests(state, pod, served)), Counter[str]())
     except Exception:  # a pod that cannot be read waits all the same
         return every
 
 
-def _requests(state: ClusterState, raw: Json, served: dict[str, str]) -> Iterator[Json]:
+def _requests(state: ClusterState, pod: Pod, served: dict[str, str]) -> Iterator[Json]:
     """Yield the requests of a pod's unallocated claims, and of the claim that the scheduler will
     make for it."""
-    of_pod = state.planned_claims(raw)
-    made = special_claim(GatedPod(raw, of_pod, parse_time(raw["metadata"].get("creationTimestamp"))), served)
+    of_pod = state.planned_claims(pod)
+    made = special_claim(GatedPod(pod.as_object(), of_pod, parse_time(pod.created)), served)
     for claim in (*(c for c in of_pod.values() if c), *([made] if made and "" not in of_pod else ())):
         if not claims.results(claim):
             yield from ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()

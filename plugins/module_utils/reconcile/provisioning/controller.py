@@ -37,6 +37,7 @@ from ...kube.objects.provisioning_requests import (
     Seat,
 )
 from ...kube.times import format_time
+from ...model.pod import Pod
 from ...planning.scheduling.snapshot import Placement
 from ..bookings.bookings import BOOKED, DONE, WAITING, Booking
 from ..bookings.expected_pods import ExpectedPod, NotSupported, expected_pods, group_key
@@ -88,7 +89,7 @@ class ProvisioningController(Controller):
         if change.resource == PROVISIONING_REQUESTS:
             return [_key(change.new)]
         if change.resource == PODS:
-            request = requests_of.consumed(change.new)
+            request = change.new.consumes if isinstance(change.new, Pod) else None
             return [ProvisioningKey(*request)] if request else []
         return self._bookings.keys()
 
@@ -230,7 +231,7 @@ class ProvisioningController(Controller):
             self._bookings.set_phase(key, DONE)
             self._bookings.plan_again()
         gone = [(each, why) for each in found if (why := lost(self._state, each.placement))]
-        consumers = len(self._state.pods.by("consumes", (key.namespace, key.name)))
+        consumers = self._state.pods.count("consumes", (key.namespace, key.name))
         used = max(0, consumers - (len(booking.pods) - len(found)))
         if len(gone) > used:
             return self._end(key, raw, REVOKED, "DeviceLost", gone[used][1])

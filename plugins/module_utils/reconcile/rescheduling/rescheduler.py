@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from ...kube.api_resources import CLAIMS, PODS
 from ...kube.errors import ApiError
-from ...kube.objects import pods
 from ...model.claim import ResourceClaim
+from ...model.pod import Pod
 from ...model.value import Value
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import PodRef
@@ -75,15 +75,17 @@ class Rescheduler:
         A bound pod leaves the watch, unless pods are gated.
         """
         pod = change.new
-        uid = pod["metadata"]["uid"]
+        if not isinstance(pod, Pod):
+            return
+        uid = pod.uid
         with self._lock:
             nomination = self._nominations.get(uid)
             if nomination is None:
                 return
-            if change.gone or pods.bound(pod):
+            if change.gone or pod.node:
                 del self._nominations[uid]
                 return
-        if (pod.get("status") or {}).get("nominatedNodeName") != nomination.node:
+        if pod.nominated != nomination.node:
             self._background.submit(self.renew, uid, True)
 
     def given_up(self, claim: ResourceClaim) -> None:

@@ -7,8 +7,8 @@ objects."""
 from __future__ import annotations
 
 from ...kube.api_resources import CLAIMS, PODS
-from ...kube.objects import pods
 from ...model.claim import ResourceClaim
+from ...model.pod import Pod
 from ...planning.device_info import DIRECT, RESCHEDULE
 from ..controller import Change
 from ..state.cluster_state import ClusterState
@@ -38,15 +38,16 @@ class WatchedSteps:
         If only pods without a node are watched, a pod that leaves the watch is bound.
         """
         pod, old = change.new, change.old or change.new
-        if change.gone or (pods.bound(pod) and not pods.bound(old)):
-            node = pods.bound(pod)
+        if isinstance(pod, Pod) and (change.gone or (pod.node and not (isinstance(old, Pod) and old.node))):
+            node = pod.node
             for claim in self._state.claims_of_pod(pod):
                 self._claim_steps.end("bind", claim.uid, [claim], DIRECT, **({"node": node} if node else {}))
 
     def _running(self, change: Change) -> None:
         """End the timelines of the pod's claims when the pod runs."""
         pod, old = change.new, change.old or change.new
-        if not change.gone and pods.phase(pod) == RUNNING and pods.phase(old) != RUNNING:
+        if isinstance(pod, Pod) and not change.gone and pod.phase == RUNNING and not (
+                isinstance(old, Pod) and old.phase == RUNNING):
             self._claim_steps.timelines.running(self._state.claims_of_pod(pod))
 
     def _allocated(self, change: Change) -> None:

@@ -34,6 +34,7 @@ from ...kube.watch.store import BaseStore, Store
 from ...kube.watch.value_store import ValueStore
 from ...model.claim import ResourceClaim
 from ...model.node import Node
+from ...model.pod import Pod
 from ...model.resource import Resource
 from ...model.slice import DeviceKey, Slice
 from ...planning.settings import Settings
@@ -101,7 +102,7 @@ class ClusterState:
         self.requests = ValueStore(indexers.REQUESTS, request_values.read_request, indexers.UNREAD_REQUESTS)
         self.resources = ValueStore(indexers.RESOURCES, partial(resource_values.read_resource, settings=settings),
                                     unread=indexers.UNREAD_RESOURCES)
-        self.pods = Store(indexers.PODS, trim=pods.trimmed)
+        self.pods = ValueStore(indexers.PODS, pods.read, indexers.UNREAD_PODS)
         self.namespaces, self.classes = Store({}), Store({})
         self.provisioning = Store({}, trim=provisioning_requests.trimmed)
         self.snapshot: FabricSnapshot | None = None
@@ -174,7 +175,7 @@ class ClusterState:
     def may_release(self) -> bool:
         """Return False while an earlier process may have attached devices for gated pods that were
         not planned yet."""
-        return self.gated_pods_planned or not self.pods.by("gated", True)
+        return self.gated_pods_planned or not self.pods.has("gated", True)
 
     def holding(self, claim: str) -> set[str]:
         """Return the nodes that keep a device for a claim (its UID)."""
@@ -350,32 +351,23 @@ class ClusterState:
         """Return references to these claims for logs. Omit unknown claims."""
         return tuple(claim_values.claim_ref(claim) for uid in uids if (claim := self.claim(uid)))
 
-    def claims_by_entry(self, pod: Json) -> dict[str, ResourceClaim | None]:
+    def claims_by_entry(self, pod: Pod) -> dict[str, ResourceClaim | None]:
         """Return the claims of a pod by their entry in ``spec.resourceClaims``, or None for a claim
         that is missing or cannot be read."""
-        space = pod["metadata"]["namespace"]
-        return {entry: self.claims.value(name, space) if name else None
-                for entry, name in pods.claim_names(pod).items()}
+        return {entry: self.claims.value(name, pod.namespace) if name else None for entry, name in pod.claims.items()}
 
-    def planned_claims(self, pod: Json) -> dict[str, Json | None]:
+    def planned_claims(self, pod: Pod) -> dict[str, Json | None]:
         """Return the claims of a pod by their entry, as the planner of gated pods reads them, or None
         for a missing claim.
 
         The object of a claim without devices is the same until the claim changes.
         """
-        space = pod["metadata"]["namespace"]
-        found = {entry: self.claims.stored(name, space) if name else None
-                 for entry, name in pods.claim_names(pod).items()}
+        found = {entry: self.claims.stored(name, pod.namespace) if name else None for entry, name in pod.claims.items()}
         return {entry: claim.as_object() if claim else None for entry, claim in found.items()}
 
-    def claims_of_pod(self, pod: Json) -> tuple[ClaimRef, ...]:
-        """Return references to the existing claims of a pod for logs, or nothing for a pod that
-        cannot be read."""
-        try:
-            found = self.claims_by_entry(pod).values()
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return ()
-        return tuple(claim_values.claim_ref(claim) for claim in found if claim)
+    def claims_of_pod(self, pod: Pod) -> tuple[ClaimRef, ...]:
+        """Return references to the existing claims of a pod for logs."""
+        return tuple(claim_values.claim_ref(claim) for claim in self.claims_by_entry(pod).values() if claim)
 
     def is_allocated(self, claim_uid: str) -> bool:
         """Return whether a claim (its UID) is allocated, without decoding the claim."""

@@ -14,11 +14,11 @@ import threading
 import typing as t
 from collections.abc import Hashable, Iterable, Iterator
 
-from ...kube.objects import pods
 from ...kube.times import parse_time
-from ...kube.watch.store import Changes, Store
+from ...kube.watch.store import Changes
 from ...kube.watch.value_store import ValueStore
 from ...model.claim import ResourceClaim
+from ...model.pod import Pod
 
 Json = dict[str, t.Any]
 # A pod that still exists this long after its grace period is stuck, for example on a lost node.
@@ -34,7 +34,7 @@ class EndingClaims:
     claims of pods that changed.
     """
 
-    def __init__(self, claims_: ValueStore[ResourceClaim], pods_: Store) -> None:
+    def __init__(self, claims_: ValueStore[ResourceClaim], pods_: ValueStore[Pod]) -> None:
         self._claims, self._pods = claims_, pods_
         self._changes: Changes | None = None
         self._unjudged: list[Hashable] = []
@@ -86,22 +86,20 @@ class EndingClaims:
 
     def _all_leave(self, claim: ResourceClaim) -> bool:
         """Return False for a claim of a PodGroup, because its pods are not known."""
-        return not claim.for_a_group and all(pods.ended(pod) for pod in self._consumers(claim))
+        return not claim.for_a_group and all(pod.ended for pod in self._consumers(claim))
 
     def _gone(self, claim: ResourceClaim, now: float) -> float:
         """Return when the last pod of the claim is gone, in seconds since the epoch.
 
         ``deletionTimestamp`` is the end of a pod's grace period.
         """
-        ends = (pod["metadata"].get("deletionTimestamp") for pod in self._consumers(claim))
+        ends = (pod.deleted for pod in self._consumers(claim))
         return max((parse_time(end) for end in ends if end), default=now)
 
-    def _consumers(self, claim: ResourceClaim) -> list[Json]:
+    def _consumers(self, claim: ResourceClaim) -> list[Pod]:
         """Return the pods of the claim that still exist."""
-        return [pod for _name, uid in claim.pods for pod in self._pods.by("uid", uid)]
+        return [pod for _name, uid in claim.pods for pod in self._pods.values("uid", uid)]
 
 
-def _claim_keys(pod: Json) -> Iterable[Hashable]:
-    if not pods.wants_devices(pod):
-        return ()
-    return {(pod["metadata"]["namespace"], name) for name in pods.claim_names(pod).values() if name}
+def _claim_keys(pod: Pod) -> Iterable[Hashable]:
+    return {(pod.namespace, name) for name in pod.claims.values() if name} if pod.wants_devices else ()

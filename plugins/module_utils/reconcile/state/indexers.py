@@ -8,9 +8,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import autoscaling, claims, cohdi, pods, provisioning_requests
+from ...kube.objects import autoscaling, claims, cohdi, pods
 from ...model.claim import ResourceClaim
 from ...model.node import Node
+from ...model.pod import Pod
 from ...model.request import Request
 from ...model.resource import Resource
 from ...model.slice import Slice
@@ -156,42 +157,48 @@ def _slice_driver(found: Slice) -> Iterable[Hashable]:
     return (found.driver,) if found.node else ()
 
 
-def _pod_node(pod: Json) -> Iterable[Hashable]:
-    name = pods.node(pod)
+def _pod_node(pod: Pod) -> Iterable[Hashable]:
+    """Index by the node to which it is bound, else nominated."""
+    name = pod.node or pod.nominated
     return (name,) if name else ()
 
 
-def _gated(pod: Json) -> Iterable[Hashable]:
+def _gated(pod: Pod) -> Iterable[Hashable]:
+    return (True,) if pod.held else ()
+
+
+def _unschedulable(pod: Pod) -> Iterable[Hashable]:
+    return (True,) if pod.waits and pod.unschedulable and not pod.spec.get("schedulingGates") else ()
+
+
+def _waiting(pod: Pod) -> Iterable[Hashable]:
+    return (True,) if pod.wants_devices and pod.waits else ()
+
+
+def _grouped(pod: Pod) -> Iterable[Hashable]:
+    return (True,) if pod.group else ()
+
+
+def _consumes(pod: Pod) -> Iterable[Hashable]:
+    """Index by the ProvisioningRequest that booked the devices of the pod."""
+    return (pod.consumes,) if pod.consumes else ()
+
+
+def _unread_gated(pod: Json) -> Iterable[Hashable]:
     return (True,) if pods.held(pod) else ()
 
 
-def _unschedulable(pod: Json) -> Iterable[Hashable]:
-    waits = not (pods.bound(pod) or pods.ended(pod) or (pod.get("spec") or {}).get("schedulingGates"))
-    return (True,) if waits and pods.unschedulable(pod) else ()
-
-
-def _waiting(pod: Json) -> Iterable[Hashable]:
-    return (True,) if pods.wants_devices(pod) and not (pods.bound(pod) or pods.ended(pod)) else ()
-
-
-def _grouped(pod: Json) -> Iterable[Hashable]:
-    return (True,) if pods.group(pod) else ()
-
-
-def _consumes(pod: Json) -> Iterable[Hashable]:
-    """Index by the ProvisioningRequest that booked the devices of the pod."""
-    key = provisioning_requests.consumed(pod)
-    return (key,) if key else ()
+def _unread_uid(pod: Json) -> Iterable[Hashable]:
+    return (pod["metadata"]["uid"],)
 
 
 def _machine(node: Node) -> Iterable[Hashable]:
     return (node.machine,) if node.machine else ()
 
 
-def _uid(pod: Json) -> Iterable[Hashable]:
+def _uid(pod: Pod) -> Iterable[Hashable]:
     """Index only pods that may have a claim or have no node. No caller looks up others by UID."""
-    sought = not pods.bound(pod) or pods.wants_devices(pod) or pods.claim_names(pod)
-    return (pod["metadata"]["uid"],) if sought else ()
+    return (pod.uid,) if not pod.node or pod.wants_devices or pod.claims else ()
 
 
 CLAIMS: t.Final[Indexes] = {"node": claim_node, "device": lambda claim: claim.device_keys, "pool": _pools,
@@ -215,3 +222,5 @@ owned."""
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
                           "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting,
                           "consumes": _consumes}
+UNREAD_PODS: t.Final[Indexes] = {"uid": _unread_uid, "gated": _unread_gated}
+"""Where a pod that cannot be read is found, so that its gate is removed."""

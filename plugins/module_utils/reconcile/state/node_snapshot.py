@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ...kube.objects import nodes, pods
+from ...kube.objects import nodes
 from ...kube.objects.provisioning_requests import is_expected
 from ...model.node import Node
 from ...model.resource import Resource
@@ -171,9 +171,9 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
 
     def name_of(uid: str) -> str:
         claim = state.claim(uid)
-        pod = None if claim else state.pods.first("uid", uid.partition("/")[2])
+        pod = None if claim else state.pods.first_value("uid", uid.partition("/")[2])
         if pod is not None:
-            return f"{pod['metadata']['name']}-extended-resources"
+            return f"{pod.name}-extended-resources"
         return claim.name if claim else uid
 
     return state.reservations.claims(node, fabric, state.settings, name_of)
@@ -243,8 +243,8 @@ def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float,
     if claim is None and is_expected(claim_uid):
         return state.reservations.holds_for(claim_uid)
     if claim is None:  # a special claim is known by its pod and is absent between two scheduling cycles
-        pod = state.pods.first("uid", claim_uid.partition("/")[2])
-        alive = pod is not None and not pods.ended(pod)
+        pod = state.pods.first_value("uid", claim_uid.partition("/")[2])
+        alive = pod is not None and not pod.ended
         return alive and (now - since < state.settings.handover_timeout or state.reservations.holds_for(claim_uid))
     if claim.results:
         return claim.phase == RESCHEDULE and bool(claim.pool_results) and claim.node == node

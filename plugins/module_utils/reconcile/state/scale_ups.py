@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
-from ...kube.objects import pods
 from ...kube.objects.autoscaling import SCALE_UP, ScaleUpEntry, scale_up_entries
+from ...model.pod import Pod
 from ...planning.node.demand import REQUESTED
 from ...planning.node.snapshot import Claim, PodRef, PoolResult
 from ...planning.scheduling.snapshot import Placement
@@ -21,7 +21,7 @@ if t.TYPE_CHECKING:
     from .cluster_state import ClusterState
 
 Json = dict[str, t.Any]
-_Live = tuple[str, str, ScaleUpEntry, Json]
+_Live = tuple[str, str, ScaleUpEntry, Pod]
 
 
 def live_entries(state: ClusterState, now: float, node: str = "") -> Iterator[_Live]:
@@ -33,8 +33,8 @@ def live_entries(state: ClusterState, now: float, node: str = "") -> Iterator[_L
     for request in state.requests.values("scale up", True):
         if node in ("", request.node) and not request.deleting:
             for entry in scale_up_entries(request.annotation(SCALE_UP)):
-                pod = state.pods.first("uid", entry.pod) if now < entry.until else None
-                if pod and not (pods.bound(pod) or pods.ended(pod)) and not state.is_allocated(entry.claim):
+                pod = state.pods.first_value("uid", entry.pod) if now < entry.until else None
+                if pod and pod.waits and not state.is_allocated(entry.claim):
                     yield request.node, request.model, entry, pod
 
 
@@ -48,7 +48,7 @@ def requested_claims(state: ClusterState, node: str, fabric: int | None, now: fl
                         ) if model else ()
         known = found.get(entry.claim)
         before = known.results if known else ()
-        found[entry.claim] = Claim(entry.claim, pod["metadata"]["namespace"], _name(state, entry, pod), REQUESTED,
+        found[entry.claim] = Claim(entry.claim, pod.namespace, _name(state, entry, pod), REQUESTED,
                                    entry.since, (_ref(pod),), before + results)
     return tuple(found.values())
 
@@ -62,14 +62,14 @@ def requested_placements(state: ClusterState, now: float) -> tuple[Placement, ..
         needs = {uid: dict(models) for uid, models in known.needs.items()} if known else {}
         of_claim = needs.setdefault(entry.claim, {})
         of_claim[model] = of_claim.get(model, 0) + entry.count
-        found[entry.pod, node] = Placement(_ref(pod), node, needs, entry.since, pod)
+        found[entry.pod, node] = Placement(_ref(pod), node, needs, entry.since, pod.as_object())
     return tuple(found.values())
 
 
-def _ref(pod: Json) -> PodRef:
-    return PodRef(pod["metadata"]["namespace"], pod["metadata"]["name"], pod["metadata"]["uid"])
+def _ref(pod: Pod) -> PodRef:
+    return PodRef(pod.namespace, pod.name, pod.uid)
 
 
-def _name(state: ClusterState, entry: ScaleUpEntry, pod: Json) -> str:
+def _name(state: ClusterState, entry: ScaleUpEntry, pod: Pod) -> str:
     claim = state.claim(entry.claim)
-    return claim.name if claim else f"{pod['metadata']['name']}-extended-resources"
+    return claim.name if claim else f"{pod.name}-extended-resources"

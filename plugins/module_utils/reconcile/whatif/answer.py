@@ -101,8 +101,8 @@ def _claim_names(state: ClusterState, pod: PodRef) -> list[str]:
 
     A pod without claims has the claim that the scheduler makes for it.
     """
-    raw = state.pods.first("uid", pod.uid)
-    claims = state.claims_by_entry(raw) if raw else {}
+    known = state.pods.first_value("uid", pod.uid)
+    claims = state.claims_by_entry(known) if known else {}
     names = [claim.name if claim else f"{pod.name}-{entry}" for entry, claim in claims.items()]
     return [f"{pod.namespace}/{name}" for name in names or [f"{pod.name}-extended-resources"]]
 

@@ -24,8 +24,8 @@ class PodWriter(ObjectWriter):
 
         Write nothing if the nomination is known to be there, unless ``anyway``.
         """
-        known = None if anyway else self.state.pods.first("uid", uid)
-        if known and pods.nominated(known) == node:
+        known = None if anyway else self.state.pods.first_value("uid", uid)
+        if known and known.nominated == node:
             return True
         body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
         try:

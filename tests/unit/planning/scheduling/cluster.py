@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as pods_of
 from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
+from ansible_collections.composable.infra.plugins.module_utils.model.pod import Pod
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
@@ -111,8 +113,13 @@ def node(name: str, *pods: Raw, stock: dict[str, Stock] | None = None, labels: d
     offered = {"cpu": "8", "memory": "16Gi", "pods": "110", **(allocatable or {})}
     said = Node(name, labels={"kubernetes.io/hostname": name, **(labels or {})}, taints=tuple(taints or ()),
                 unschedulable=unschedulable, allocatable=offered)
-    return NodeFacts(**{"name": name, "node": said, "pods": pods, "machine": f"machine-{name}", "fabric": 1,
-                        "stock": stock or {}, **more})
+    return NodeFacts(**{"name": name, "node": said, "pods": tuple(map(bound, pods)), "machine": f"machine-{name}",
+                        "fabric": 1, "stock": stock or {}, **more})
+
+
+def bound(raw: Raw) -> Pod:
+    """A raw pod as it is on a node."""
+    return pods_of.read({**raw, "spec": {**raw["spec"], "nodeName": "any"}})
 
 
 def make_snapshot(*parts: NodeFacts | GatedPod | Placement, free: int | dict[tuple[str, int], int] = 0,

@@ -35,7 +35,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import
 
 def test_burst_of_pods_is_planned_at_its_end(held: Bench) -> None:
     ask(held)
-    held.gating.pod_changed(Change("ADDED", PODS, pod("train"), None))
+    held.gating.pod_changed(Change("ADDED", PODS, pods.read(pod("train")), None))
     held.reconcile(GatesKey())
     assert (reserved(held), [key for key, _when in held.later]) == ([], [GatesKey(), GatesKey()])
     held.wait(lambda: time.time() > held.later[-1][1], "the end of the burst")

@@ -106,7 +106,7 @@ def test_changes_of_pods_are_enough(bench: Bench, seed: int, monkeypatch: pytest
         if rng.random() < 0.5:
             next(ahead, None)
         name = f"p{rng.randrange(6)}"
-        pod = bench.state.pods.get(name, "default")
+        pod = bench.state.pods.value(name, "default")
         if pod is None or rng.random() < 0.3:
             bench.put(objects.pod(name, phase=rng.choice(("Running", "Succeeded"))))
         elif rng.random() < 0.4:
@@ -114,7 +114,7 @@ def test_changes_of_pods_are_enough(bench: Bench, seed: int, monkeypatch: pytest
         elif rng.random() < 0.5:
             bench.put(leaving(name))
         else:
-            bench.put(objects.claim(name) if pods.ended(pod) else allocated(name))
+            bench.put(objects.claim(name) if pod.ended else allocated(name))
         if rng.random() < 0.7:
             assert names(bench) == everything(bench.state)
         several += len(names(bench)) > 1

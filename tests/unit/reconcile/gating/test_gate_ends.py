@@ -65,7 +65,7 @@ def opened(held: Bench) -> Callable[..., None]:
         spec = {**raw["spec"], "nodeName": node} if node else raw["spec"]
         new = {**raw, "spec": spec, "status": {**raw["status"], **status}}
         held.put(new)
-        held.gating.pod_changed(Change(kind, PODS, new, raw))
+        held.gating.pod_changed(Change(kind, PODS, pods.read(new), pods.read(raw)))
 
     return see
 
@@ -156,12 +156,13 @@ def test_gate_removed_by_somebody_else_ends_the_booking(held: Bench) -> None:
     ask(held)
     held.reconcile(GatesKey())
     raw = held.api.one(PODS, "train", "default")
-    held.gating.pod_changed(Change("MODIFIED", PODS, {**raw, "spec": {**raw["spec"], "schedulingGates": None}}, raw))
+    free = {**raw, "spec": {**raw["spec"], "schedulingGates": None}}
+    held.gating.pod_changed(Change("MODIFIED", PODS, pods.read(free), pods.read(raw)))
     assert reserved(held) == []
 
 
 def test_new_held_pod_is_planned_soon(held: Bench) -> None:
-    held.gating.pod_changed(Change("ADDED", PODS, pod("train"), None))
+    held.gating.pod_changed(Change("ADDED", PODS, pods.read(pod("train")), None))
     assert [key for key, _when in held.later] == [GatesKey()]
 
 

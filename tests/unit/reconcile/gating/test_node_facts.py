@@ -104,7 +104,8 @@ class History:
         self.bench.put(raw)
 
     def leave(self, node: str) -> None:
-        if raw := self.state.pods.get(f"pod-{node}", "default"):
+        if found := self.state.pods.value(f"pod-{node}", "default"):
+            raw = found.as_object()
             end = format_time(self.time + self.rng.choice([5.0, 60.0]))
             self.bench.put({**raw, "metadata": {**raw["metadata"], "deletionTimestamp": end}})
 
@@ -112,8 +113,8 @@ class History:
         self.time += self.rng.choice([1.0, 20.0, 200.0])
 
     def no_pod(self, node: str) -> None:
-        if raw := self.state.pods.get(f"pod-{node}", "default"):
-            self.bench.drop(raw)
+        if found := self.state.pods.value(f"pod-{node}", "default"):
+            self.bench.drop(found.as_object())
 
     def hold(self, node: str) -> None:
         claims = [f"uid-claim-{name_of(number)}" for number in NUMBERS]

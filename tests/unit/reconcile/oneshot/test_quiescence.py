@@ -125,9 +125,10 @@ def test_wait_goes_on_until_the_last_claim_is_served(quiet: Quiet) -> None:
 def test_pods_that_wait_for_the_scheduler(quiet: Quiet) -> None:
     engine, bench = quiet
     generated = objects.pod("other", resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "made"}])
+    generated["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "any"}]
     bench.put(objects.pod("train"), objects.claim("train"), generated, objects.claim("made"), objects.pod("lonely"),
               objects.pod("served"), objects.claim("served", objects.local_result()))
-    assert {k: p["metadata"]["name"] for k, p in pending_claims(engine).items()} == {
+    assert {k: p.name for k, p in pending_claims(engine).items()} == {
         ("default", "train"): "train", ("default", "made"): "other"}
 
 

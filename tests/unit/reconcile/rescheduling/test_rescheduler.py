@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
@@ -90,7 +91,7 @@ def rescheduler(writer: FakeWriter, threads: Threads) -> Rescheduler:
 
 def seen(rescheduler: Rescheduler, kind: str = "MODIFIED", **status: str) -> None:
     """The watch shows the pod."""
-    rescheduler.pod_changed(Change(kind, PODS, objects.pod("train", **status)))
+    rescheduler.pod_changed(Change(kind, PODS, pods.read(objects.pod("train", **status))))
 
 
 def test_pod_is_nominated_at_once(rescheduler: Rescheduler, writer: FakeWriter) -> None:
@@ -156,8 +157,9 @@ def test_bound_pod_is_nominated_no_more(
     rescheduler: Rescheduler, writer: FakeWriter, threads: Threads, bound: tuple[str, str]
 ) -> None:
     rescheduler.nominate(POD, "node-0", "uid-train")
-    pod = {"metadata": {"uid": "pod-train"}, "spec": {"nodeName": bound[1]}}
-    rescheduler.pod_changed(Change(bound[0], PODS, pod))
+    raw = objects.pod("train")
+    raw["spec"]["nodeName"] = bound[1]
+    rescheduler.pod_changed(Change(bound[0], PODS, pods.read(raw)))
     assert rescheduler.under_way() == 0
     seen(rescheduler)
     threads.cancel()

@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     PLUGIN_RESTARTED,
@@ -318,9 +318,9 @@ def test_direct_claim_waits_for_the_scheduler_until_its_pod_is_bound(quiet: Live
     bound = {**objects.pod(), "spec": {**objects.pod()["spec"], "nodeName": "node-0"}}
     for _twice in range(2):
         if watched == "all pods":
-            engine.dispatch.watched("MODIFIED", PODS, bound, objects.pod())
+            engine.dispatch.watched("MODIFIED", PODS, pods.read(bound), pods.read(objects.pod()))
         else:
-            engine.dispatch.watched("DELETED", PODS, objects.pod(), objects.pod())
+            engine.dispatch.watched("DELETED", PODS, pods.read(objects.pod()), pods.read(objects.pod()))
     found = engine.claim_steps.timelines.of("uid-train")
     assert found
     assert [span.step for span in found.spans] == ["attach", "bind"]

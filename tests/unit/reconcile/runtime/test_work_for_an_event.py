@@ -18,7 +18,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import BaseStore
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.value_store import ValueStore
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.controller import Change
@@ -41,8 +42,8 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        for name in ("get", "first", "by", "list"):
-            monkeypatch.setattr(Store, name, self._counting(getattr(Store, name)))
+        for store, name in ((BaseStore, "stored"), (BaseStore, "at"), (BaseStore, "list"), (ValueStore, "each_value")):
+            monkeypatch.setattr(store, name, self._counting(getattr(store, name)))
 
     def _counting(self, method: Callable[..., t.Any]) -> Callable[..., t.Any]:
         @functools.wraps(method)

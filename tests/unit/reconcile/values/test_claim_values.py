@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.value_store import ValueStore
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import PREPARING, READY
@@ -144,7 +144,7 @@ def test_only_a_claim_without_devices_keeps_its_object() -> None:
     """Its planner remembers what it has read by the object."""
     state = ClusterState(settings())
     state.claims.upsert(objects.claim("train"))
-    pod = objects.pod("train")
+    pod = pods.read(objects.pod("train"))
     (first,), (second,) = (state.planned_claims(pod).values() for _twice in range(2))
     assert first is not None
     assert first is second
@@ -184,8 +184,8 @@ def test_one_that_cannot_be_read_is_where_its_object_says() -> None:
 def test_planner_reads_of_a_claim_without_a_value_what_it_can() -> None:
     state, raw = ClusterState(settings()), unreadable()
     state.claims.upsert(copy.deepcopy(raw))
-    pod = {"metadata": {"namespace": "jobs", "name": "p"}, "spec": {"resourceClaims": [
-        {"name": "gpu", "resourceClaimName": raw["metadata"]["name"]}]}}
+    pod = pods.read({"metadata": {"namespace": "jobs", "name": "p", "uid": "u"}, "spec": {"resourceClaims": [
+        {"name": "gpu", "resourceClaimName": raw["metadata"]["name"]}]}})
     assert state.claims_by_entry(pod) == {"gpu": None}
     (planned,) = state.planned_claims(pod).values()
     assert planned is not None

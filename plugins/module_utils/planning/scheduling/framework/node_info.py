@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ....model.node import Node
+from ....model.pod import Pod
 from ..filters.node_ports import Port
 from ..filters.node_resources import Amounts
 from ..snapshot import Json
@@ -22,12 +23,12 @@ from .pod_info import PodInfo
 class NodeInfo:
     """A node with the sums over its pods. It never changes.
 
-    ``raw_pods``: the pods from which it was parsed.
+    ``said``: the pods from which it was parsed.
     """
 
     name: str
     node: Node
-    raw_pods: Sequence[Json]
+    said: Sequence[Pod]
     labels: Labels
     taints: tuple[Json, ...]
     unschedulable: bool

@@ -56,7 +56,10 @@ class SpreadConstraint:
 
 @dataclass(slots=True, eq=False)
 class PodInfo:
-    """A pod as the filters read it. It never changes."""
+    """A pod as the filters read it. It never changes.
+
+    ``raw`` is empty for a pod on a node, because all needed fields of it are parsed.
+    """
 
     uid: str
     raw: Json

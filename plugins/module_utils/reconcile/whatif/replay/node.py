@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ....model.pod import Pod
 from ....model.resource import NodeWork
 from ....planning import actions as act
 from ....planning.node.compose import ONLINE
@@ -62,7 +63,7 @@ class ReplayedNode:
                                              hold_alive=False) for each in snapshot.resources}
         self.requests = {each.name: each for each in snapshot.requests}
         self.claims: dict[str, Claim] = {}
-        self.pods = {raw["metadata"]["uid"]: raw for raw in facts.pods}
+        self.pods = {pod.uid: pod for pod in facts.pods}
         self.free: Counter[str] = Counter()
         self._began: list[Begun] = []
 
@@ -190,9 +191,9 @@ class ReplayedNode:
         """End the detach of the device from the machine."""
         self._set(name, device_uid="", state=DELETING, busy=False)
 
-    def bound(self, pod: Json, claims: Mapping[str, Claim]) -> None:
+    def bound(self, pod: Pod, claims: Mapping[str, Claim]) -> None:
         """Bind a pod to the node. Its claims get the devices that were held for them."""
-        self.pods[pod["metadata"]["uid"]] = pod
+        self.pods[pod.uid] = pod
         for each in [*self.resources.values()]:
             if each.held_for in claims:
                 self._set(each.name, used_by=claims[each.held_for].key, held_for="", held_since=0.0, hold_alive=False,

@@ -85,7 +85,7 @@ def start_of(capture: Capture) -> Start:
 
 
 def _bound_only(facts: NodeFacts) -> NodeFacts:
-    return replace(facts, pods=tuple(pod for pod in facts.pods if pods.bound({**pod})))
+    return replace(facts, pods=tuple(pod for pod in facts.pods if pod.node))
 
 
 def _entry(model: DeviceModel, snapshot: SchedulingSnapshot) -> Json:

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ....kube.objects import pods
+from ....model.pod import Pod
 from ....planning.node.snapshot import Claim
 from ....planning.scheduling.queue import QueuedPod
 from ....planning.scheduling.snapshot import GatedPod, Placement
-from ..pod_changes import Json
 from .record import Guest
 
 
@@ -49,7 +50,7 @@ class Visit:
                  if claim and claim["metadata"]["uid"] == uid]
         return str(names[0]) if names else f"{self.pod.ref.name}-extended-resources"
 
-    def bound(self, node: str) -> Json:
+    def bound(self, node: str) -> Pod:
         """Return the pod as bound to its node."""
         spec = {key: value for key, value in self.pod.raw["spec"].items() if key != "schedulingGates"}
-        return {**self.pod.raw, "spec": {**spec, "nodeName": node}}
+        return pods.read({**self.pod.raw, "spec": {**spec, "nodeName": node}})

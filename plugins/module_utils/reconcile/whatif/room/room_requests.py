@@ -9,11 +9,12 @@ import typing as t
 from collections.abc import Callable, Mapping
 
 from ....model.claim import ResourceClaim
+from ....model.pod import Pod
 from ....planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ....planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
 from ....planning.scheduling.filters.dynamic_resources.requests import RequestReader, Unsupported
 from ...config import BadConfig
-from ...state.cluster_state import ClusterState, Json
+from ...state.cluster_state import ClusterState
 from .plan import Plan, RoomRequest
 
 
@@ -73,12 +74,12 @@ def ask_of_claim(state: ClusterState, claim: str) -> RoomRequest:
     if pod is None:
         raise BadRoomRequest("claim", claim, "no waiting pod uses the claim")
     model, count = _asked(state, found)
-    return RoomRequest(model, count, dict((pod.get("spec") or {}).get("nodeSelector") or {}), claim)
+    return RoomRequest(model, count, dict(pod.spec.get("nodeSelector") or {}), claim)
 
 
-def pod_of(state: ClusterState, claim: ResourceClaim) -> Json | None:
+def pod_of(state: ClusterState, claim: ResourceClaim) -> Pod | None:
     """Return a pod without a node that refers to the claim, or None."""
-    return next((pod for pod in state.pods.by("waiting", True) if any(
+    return next((pod for pod in state.pods.values("waiting", True) if any(
         each is not None and each.uid == claim.uid for each in state.claims_by_entry(pod).values())), None)
 
 

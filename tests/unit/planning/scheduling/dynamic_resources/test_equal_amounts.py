@@ -11,16 +11,16 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slices
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling import parse_cache
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.cel.values import Unknown
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
     catalogue,
 )
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework import equal_amounts
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.equal_amounts import (
-    EqualAmounts,
-)
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.pod_info import PodInfo
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import (
+    EqualAmounts,
+    ParseCache,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import IdleDevice
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.tests.bench.large import objects
@@ -97,7 +97,7 @@ def test_what_nodes_offer_alike_is_kept_once() -> None:
 
 
 def test_amounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equal_amounts, "MOST", 10)
+    monkeypatch.setattr(parse_cache, "MOST_AMOUNTS", 10)
     amounts = EqualAmounts()
     for number in range(200):
         assert amounts.once({"cpu": number}) == {"cpu": number}

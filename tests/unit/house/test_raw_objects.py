@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3] / "plugins/module_utils/reconcile"
 RAW = re.compile(r"""\[["'](?:metadata|spec|status)["']\]|\.get\(["'](?:metadata|spec|status)["']""")
-# Folders that read objects by their nature: `values` makes the values, `writers` write objects, a capture of `whatif` is
+# Folders that read objects by nature: `values` makes the values, `writers` write objects, a capture of `whatif` is
 # a document, and `bookings` makes pods of templates.
 BY_NATURE = frozenset({"values", "writers", "whatif", "bookings"})
 # How often the others do. DeviceClasses, namespaces and ProvisioningRequests have no values. The planner of gated pods

@@ -9,6 +9,7 @@ Reading changes nothing. Only ``note_uses`` changes device holds after claims ha
 
 from __future__ import annotations
 
+import copy
 import time
 import typing as t
 from collections.abc import Callable, Iterable
@@ -51,6 +52,7 @@ from .memory import (
     OperationsUnderWay,
     PodHistories,
     RecentAttaches,
+    Remembered,
     Returns,
     Rival,
 )
@@ -147,16 +149,11 @@ class ClusterState:
         ``rival`` are shared and do not change in a forecast. The caches of slices, used devices and
         ending claims are shared.
         """
-        other = object.__new__(ClusterState)
-        other.__dict__.update(self.__dict__)
-        other.holds, other.reservations = self.holds.copy(), self.reservations.copy()
-        other.operations, other.blocks = self.operations.copy(), self.blocks.copy()
-        other.handovers = self.handovers.copy()
-        other.absent_nodes, other.doubts = self.absent_nodes.copy(), self.doubts.copy()
-        other.departures = self.departures.copy()
-        other.last_uses, other.tainted = self.last_uses.copy(), dict(self.tainted)
-        other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
-        other.shares, other.idle_minimums = self.shares.copy(), self.idle_minimums.copy()
+        other = copy.copy(self)
+        for name, part in vars(self).items():
+            if isinstance(part, Remembered):
+                setattr(other, name, part.copy())
+        other.tainted = dict(self.tainted)
         return other
 
     def forget(self, resource: str) -> None:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Mapping
 
 from ...kube.watch.value_store import ValueStore
 from ...model.resource import Resource
+from .memory import Remembered
 
 Hold = tuple[str, float]
 NONE: t.Final[Hold] = ("", 0.0)
 
 
-class DeviceHolds:
+class DeviceHolds(Remembered):
     """Holds by ComposableResource. Thread-safe.
 
     ``resources`` is the store of ComposableResources. ``clock`` is the API server's time in seconds
@@ -72,9 +73,9 @@ class DeviceHolds:
             known = (self._resources.value(name) for names in self._by_claim.values() for name in names)
             return {each.name: claim for each in (*written, *known) if each and (claim := self.of(each)[0])}
 
-    def copy(self) -> DeviceHolds:
+    def copy(self) -> t.Self:
         """Return a copy for a forecast that may change it."""
-        other = DeviceHolds(self._resources, self._clock)
+        other = type(self)(self._resources, self._clock)
         with self._lock:
             other._holds.update(self._holds)
             other._by_claim.update({claim: set(names) for claim, names in self._by_claim.items()})

@@ -6,8 +6,11 @@ come."""
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from .memory import Remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ Shares = Mapping[str, Mapping[str, FloorShare]]
 """Shares by node and model."""
 
 
-class IdleMinimums:
+class IdleMinimums(Remembered):
     """Shares of all nodes. They are replaced as a whole, so that a reader sees those of one
     pass."""
 
@@ -48,9 +51,9 @@ class IdleMinimums:
         before, self._shares = self._shares, shares
         return set(_differing(before, shares))
 
-    def copy(self) -> IdleMinimums:
+    def copy(self) -> t.Self:
         """Return a copy that can be replaced independently."""
-        return IdleMinimums(self._shares)
+        return type(self)(self._shares)
 
 
 def _differing(before: Shares, after: Shares) -> Iterator[str]:

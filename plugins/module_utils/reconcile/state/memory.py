@@ -20,7 +20,15 @@ V = t.TypeVar("V")
 RIVAL_SECONDS = 600.0
 
 
-class Memory(t.Generic[V]):
+class Remembered:
+    """Base of what a process remembers. A forecast works on a copy of it."""
+
+    def copy(self) -> t.Self:
+        """Return an independent copy."""
+        raise NotImplementedError
+
+
+class Memory(Remembered, t.Generic[V]):
     """Values by name behind one lock. Values are replaced, never changed."""
 
     def __init__(self, known: Mapping[str, V] | None = None) -> None:

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import threading
+import typing as t
 from collections.abc import Mapping
 
+from .memory import Remembered
 
-class NodeShares:
+
+class NodeShares(Remembered):
     """Number of devices by node, for each request. Thread-safe.
 
     After a crash, shares with a device are found again by the device.
@@ -38,7 +41,7 @@ class NodeShares:
         with self._lock:
             self._shares.pop(request, None)
 
-    def copy(self) -> NodeShares:
+    def copy(self) -> t.Self:
         """Return a copy for a forecast."""
         with self._lock:
-            return NodeShares(self._shares)
+            return type(self)(self._shares)

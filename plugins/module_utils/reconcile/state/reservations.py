@@ -10,6 +10,7 @@ again, and the plan prefers devices that are attached or in flight.
 from __future__ import annotations
 
 import threading
+import typing as t
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,7 @@ from ...planning.node.snapshot import Claim, PoolResult
 from ...planning.scheduling.gate_order import follows, minds_order
 from ...planning.scheduling.snapshot import Placement
 from ...planning.settings import Settings
+from .memory import Remembered
 
 CHOSEN, RESERVED, READY, OPEN = "chosen", "reserved", "ready", "open"
 # Labels by namespace, computed only if the neighbors of a pod matter.
@@ -41,7 +43,7 @@ class Reservation:
     refused: float = 0.0
 
 
-class Reservations:
+class Reservations(Remembered):
     """Reservations by pod UID. Thread-safe."""
 
     def __init__(self) -> None:
@@ -64,9 +66,9 @@ class Reservations:
                 self._by_claim.update(dict.fromkeys(placement.needs, placement.pod.uid))
                 self._last[placement.node] = max(placement.since, self._last.get(placement.node, 0.0))
 
-    def copy(self) -> Reservations:
+    def copy(self) -> t.Self:
         """Return a copy for a forecast that adds its own."""
-        other = Reservations()
+        other = type(self)()
         with self._lock:
             other._reservations = {uid: replace(found) for uid, found in self._reservations.items()}
             other._by_claim, other._last = dict(self._by_claim), dict(self._last)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3] / "plugins/module_utils/reconcile"
+ROOT = Path(__file__).parents[4] / "plugins/module_utils/reconcile"
 RAW = re.compile(r"""\[["'](?:metadata|spec|status)["']\]|\.get\(["'](?:metadata|spec|status)["']""")
 # Folders that read objects by nature: `values` makes the values, `writers` write objects, a capture of `whatif` is
 # a document, and `bookings` makes pods of templates.

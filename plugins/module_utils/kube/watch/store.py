@@ -336,15 +336,3 @@ class Store(BaseStore):
         """Return one object, or None."""
         found: Object | None = self.stored(name, namespace)
         return found
-
-    def by(self, index: str, key: Hashable) -> Objects:
-        """Return the objects for which the indexer ``index`` returned ``key``. Raise KeyError for
-        an unknown index.
-        """
-        return self.at(index, key)
-
-    def first(self, index: str, key: Hashable) -> Object | None:
-        """Return one of the objects that ``by`` finds, or None. For keys of a single object, such
-        as a UID.
-        """
-        return next(iter(self.by(index, key)), None)

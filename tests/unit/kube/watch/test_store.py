@@ -43,22 +43,10 @@ def test_an_object_is_found_by_name_and_index(store: Store) -> None:
     assert store.upsert(first)
     assert store.get("a", "ns") is first
     assert store.get("a") is None
-    assert store.by("node", "n0") == [first]
-    assert store.by("node", "n1") == []
+    assert store.at("node", "n0") == [first]
+    assert store.at("node", "n1") == []
     assert store.list() == [first]
     assert len(store) == 1
-
-
-def test_the_first_of_an_index(store: Store) -> None:
-    first = obj("a", 1)
-    store.upsert(first)
-    store.upsert(obj("b", 1, "n1"))
-    assert store.first("node", "n0") is first
-    assert store.first("node", "n2") is None
-    store.remove(obj("a", 2))
-    assert store.first("node", "n0") is None
-    with pytest.raises(KeyError):
-        store.first("colour", "red")
 
 
 def test_what_is_read_is_the_same_object_until_it_changes(store: Store) -> None:
@@ -91,15 +79,15 @@ def test_a_cluster_scoped_object_needs_no_namespace(store: Store) -> None:
 
 def test_an_unknown_index_is_an_error(store: Store) -> None:
     with pytest.raises(KeyError):
-        store.by("colour", "red")
+        store.at("colour", "red")
 
 
 @pytest.mark.parametrize("version", [9, 10])
 def test_what_is_not_newer_is_ignored(store: Store, version: int) -> None:
     store.upsert(obj("a", 10, "new"))
     assert not store.upsert(obj("a", version, "old"))
-    assert store.by("node", "old") == []
-    assert names(store.by("node", "new")) == ["a"]
+    assert store.at("node", "old") == []
+    assert names(store.at("node", "new")) == ["a"]
 
 
 def test_versions_are_numbers_not_text(store: Store) -> None:
@@ -110,8 +98,8 @@ def test_versions_are_numbers_not_text(store: Store) -> None:
 def test_an_index_follows_a_change(store: Store) -> None:
     store.upsert(obj("a", 1, "n0"))
     store.upsert(obj("a", 2, "n1"))
-    assert store.by("node", "n0") == []
-    assert names(store.by("node", "n1")) == ["a"]
+    assert store.at("node", "n0") == []
+    assert names(store.at("node", "n1")) == ["a"]
 
 
 def test_a_late_write_through_does_not_bring_back_what_was_deleted(store: Store) -> None:
@@ -139,7 +127,7 @@ def test_replace_all_names_what_changed(store: Store) -> None:
     changed = store.replace_all([obj("same", 1), obj("changed", 8), obj("new", 9)], "10")
     assert changed == {("ns", "gone"), ("ns", "changed"), ("ns", "new")}
     assert names(store.list()) == ["changed", "new", "same"]
-    assert names(store.by("node", "n0")) == ["changed", "new", "same"]
+    assert names(store.at("node", "n0")) == ["changed", "new", "same"]
 
 
 def test_replace_all_keeps_what_was_written_after_the_list_was_taken(store: Store) -> None:
@@ -147,7 +135,7 @@ def test_replace_all_keeps_what_was_written_after_the_list_was_taken(store: Stor
     store.upsert(obj("patched", 12, "new"))
     assert store.replace_all([obj("patched", 4, "old")], "10") == set()
     assert names(store.list()) == ["fresh", "patched"]
-    assert names(store.by("node", "new")) == ["patched"]
+    assert names(store.at("node", "new")) == ["patched"]
 
 
 def test_replace_all_does_not_bring_back_what_was_deleted_after_the_list_was_taken(store: Store) -> None:
@@ -173,7 +161,7 @@ def test_versions_that_cannot_be_ordered_count_as_newer(store: Store, version: s
     store.upsert(obj("a", 5, "old"))
     assert version_of(obj("a", version)) == -1
     assert store.upsert(obj("a", version, "new"))
-    assert names(store.by("node", "new")) == ["a"]
+    assert names(store.at("node", "new")) == ["a"]
 
 
 def test_an_indexer_that_raises_leaves_out_one_object_of_one_index() -> None:
@@ -181,8 +169,8 @@ def test_an_indexer_that_raises_leaves_out_one_object_of_one_index() -> None:
     broken = {"metadata": {"name": "broken", "resourceVersion": "1"}}
     assert store.upsert(broken)
     store.upsert(obj("fine", 2))
-    assert store.by("name", "broken") == [broken]
-    assert names(store.by("node", "n0")) == ["fine"]
+    assert store.at("name", "broken") == [broken]
+    assert names(store.at("node", "n0")) == ["fine"]
     assert store.remove(broken)
 
 
@@ -190,9 +178,9 @@ def test_an_indexer_that_gives_a_key_twice_or_none() -> None:
     store = Store({"k": lambda item: ("x", "x") if item["metadata"]["name"] == "a" else ()})
     store.upsert(obj("a", 1))
     store.upsert(obj("b", 2))
-    assert names(store.by("k", "x")) == ["a"]
+    assert names(store.at("k", "x")) == ["a"]
     store.remove(obj("a", 3))
-    assert store.by("k", "x") == []
+    assert store.at("k", "x") == []
 
 
 def test_deletions_are_forgotten_one_day(store: Store) -> None:
@@ -223,14 +211,14 @@ def test_any_order_of_the_same_history_ends_the_same(rng: random.Random) -> None
     assert {item["metadata"]["name"]: item for item in store.list()} == final
     for node in range(4):
         expected = [item for item in final.values() if item["spec"]["node"] == f"n{node}"]
-        assert names(store.by("node", f"n{node}")) == names(expected)
+        assert names(store.at("node", f"n{node}")) == names(expected)
 
 
 def test_threads_do_not_lose_anything(store: Store) -> None:
     def fill(thread: int) -> None:
         for number in range(200):
             store.upsert(obj(f"t{thread}-{number}", number + 1, f"n{number % 3}"))
-            store.by("node", "n0")
+            store.at("node", "n0")
 
     threads = [threading.Thread(target=fill, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -238,7 +226,7 @@ def test_threads_do_not_lose_anything(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert len(store) == 1600
-    assert sum(len(store.by("node", f"n{number}")) for number in range(3)) == 1600
+    assert sum(len(store.at("node", f"n{number}")) for number in range(3)) == 1600
 
 
 def test_managed_fields_are_left_out(store: Store) -> None:
@@ -254,7 +242,7 @@ def test_what_is_kept_of_an_object_can_be_chosen() -> None:
     item = {**obj("a", 1), "status": {"large": "x"}}
     assert store.upsert(item)
     assert store.get("a", "ns") == obj("a", 1)
-    assert store.by("node", "n0") == [obj("a", 1)]
+    assert store.at("node", "n0") == [obj("a", 1)]
     assert store.replace_all([{**obj("a", 2), "status": {}}, {**obj("b", 2), "status": {}}], "3")
     assert sorted(store.list(), key=key_of) == [obj("a", 2), obj("b", 2)]
 
@@ -286,7 +274,7 @@ def test_a_list_after_a_restore_is_the_truth(store: Store, restored: bool) -> No
     keys = {store.take(obj("a", 10, "n1")), store.take(obj("c", 11))}
     assert store.retain(keys, "12") == {("ns", "b")}
     assert {item["metadata"]["name"]: version_of(item) for item in store.list()} == {"a": 10, "c": 11}
-    assert names(store.by("node", "n1")) == ["a"]
+    assert names(store.at("node", "n1")) == ["a"]
     assert store.upsert(obj("b", 13)), "what was dropped may be made again"
     assert store.upsert(obj("a", 13))
 
@@ -294,7 +282,7 @@ def test_a_list_after_a_restore_is_the_truth(store: Store, restored: bool) -> No
 def test_a_version_may_be_that_of_another_content_after_a_restore(store: Store) -> None:
     rewound(store, restored=True)
     store.take(obj("b", 20, "n1"))
-    assert names(store.by("node", "n1")) == ["b"]
+    assert names(store.at("node", "n1")) == ["b"]
 
 
 def test_the_same_version_is_the_same_object_where_nothing_was_restored(store: Store) -> None:
@@ -309,7 +297,7 @@ def test_what_is_written_through_while_a_list_is_taken_stays(store: Store) -> No
     assert store.upsert(obj("a", 31, "n2"))
     store.take(obj("a", 30))
     store.retain({("ns", "a")}, "30")
-    assert names(store.by("node", "n2")) == ["a"]
+    assert names(store.at("node", "n2")) == ["a"]
 
 
 def test_versions_count_again_after_the_list(store: Store) -> None:
@@ -317,4 +305,4 @@ def test_versions_count_again_after_the_list(store: Store) -> None:
     store.take(obj("a", 10))
     store.retain({("ns", "a")}, "12")
     store.take(obj("a", 9, "n1"))
-    assert store.by("node", "n1") == []
+    assert store.at("node", "n1") == []

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from .slice import DeviceKey
-from .value import Value
+from .value import Value, filled
 
 Json = dict[str, t.Any]
 
@@ -138,7 +138,7 @@ class ResourceClaim(Value):
         """Return its kind and names, for Events about it."""
         meta = {"name": self.name, "namespace": self.namespace, "uid": self.uid, "resourceVersion": self.version}
         return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
-                "metadata": {name: text for name, text in meta.items() if text}}
+                "metadata": filled(meta)}
 
     def as_object(self) -> Json:
         """Return the object as JSON. Fields that no reader uses are missing."""
@@ -150,10 +150,10 @@ class ResourceClaim(Value):
         allocation = {"allocationTimestamp": _time(self.allocated), "nodeSelector": selector,
                       "devices": {"results": [result.entry for result in self.results], **self.more}}
         status = {"reservedFor": [*self.users] or [user_of(*pod) for pod in self.pods],
-                  "allocation": _present(allocation), "devices": [*self.devices]}
+                  "allocation": filled(allocation), "devices": [*self.devices]}
         found = self.reference
-        return {**found, "metadata": {**found["metadata"], **_present(meta)}, "spec": self.spec,
-                "status": _present(status)}
+        return {**found, "metadata": {**found["metadata"], **filled(meta)}, "spec": self.spec,
+                "status": filled(status)}
 
 
 def selector_of(node: str) -> Json:
@@ -164,10 +164,6 @@ def selector_of(node: str) -> Json:
 def user_of(name: str, uid: str) -> Json:
     """Return the entry of a pod in ``status.reservedFor``."""
     return {"resource": "pods", "name": name, "uid": uid}
-
-
-def _present(fields: Json) -> Json:
-    return {name: value for name, value in fields.items() if value}
 
 
 def _time(moment: float) -> str:

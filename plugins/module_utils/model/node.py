@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value
+from .value import Value, filled
 
 Json = Mapping[str, t.Any]
 
@@ -46,5 +46,4 @@ class Node(Value):
         spec = {"providerID": self.provider_id, "taints": [*self.taints], "unschedulable": self.unschedulable}
         status = {"allocatable": {**self.allocatable}, "capacity": {**self.capacity},
                   "conditions": [{"type": "Ready", "status": "True" if self.ready else "False"}]}
-        return {"apiVersion": "v1", "kind": "Node", "metadata": {name: value for name, value in meta.items() if value},
-                "spec": {name: value for name, value in spec.items() if value}, "status": status}
+        return {"apiVersion": "v1", "kind": "Node", "metadata": filled(meta), "spec": filled(spec), "status": status}

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value
+from .value import Value, filled
 
 Json = dict[str, t.Any]
 
@@ -77,9 +77,5 @@ class Pod(Value):
         special = {"resourceClaimName": self.claims[""]} if self.claims.get("") else None
         status = {"phase": self.phase, "nominatedNodeName": self.nominated, "resourceClaimStatuses": made,
                   "extendedResourceClaimStatus": special, **self.status}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": _present(meta),
-                "spec": {"nodeName": self.node, **self.spec}, "status": _present(status)}
-
-
-def _present(fields: Json) -> Json:
-    return {name: value for name, value in fields.items() if value}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": filled(meta),
+                "spec": {"nodeName": self.node, **self.spec}, "status": filled(status)}

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value
+from .value import Value, filled
 
 Json = dict[str, t.Any]
 
@@ -72,6 +72,5 @@ class Request(Value):
                 "creationTimestamp": self.created, "deletionTimestamp": self.deleted, "labels": {**self.labels},
                 "finalizers": [*self.finalizers], "generation": self.generation, "annotations": {**self.annotations}}
         found = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposabilityRequest",
-                 "metadata": {name: value for name, value in meta.items() if value},
-                 "spec": {"resource": self.spec}}
+                 "metadata": filled(meta), "spec": {"resource": self.spec}}
         return {**found, "status": self.status} if self.status else found

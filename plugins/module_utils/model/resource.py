@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value
+from .value import Value, filled
 
 Json = dict[str, t.Any]
 GROUP_VERSION: t.Final = "cro.hpsys.ibm.ie.com/v1alpha1"
@@ -142,15 +142,11 @@ class Resource(Value):
         spec = {"type": self.type, "model": self.model, "target_node": self.node, "force_detach": self.force_detach}
         status = {"state": self.state, "error": self.error, "device_id": self.device_id,
                   "cdi_device_id": self.device_uid, "conditions": [*self.conditions]}
-        found = {"apiVersion": GROUP_VERSION, "kind": KIND, "metadata": _filled(meta), "spec": _filled(spec),
-                 "status": _filled(status)}
-        return _filled(found)
+        found = {"apiVersion": GROUP_VERSION, "kind": KIND, "metadata": filled(meta), "spec": filled(spec),
+                 "status": filled(status)}
+        return filled(found)
 
 
 OF_OBJECT: t.Final = frozenset({"namespace", "version", "type", "generation", "created_text", "deleted_text",
                                 "device_id", "labels", "annotations", "finalizers", "said"})
 """Fields of a Resource that no plan needs."""
-
-
-def _filled(part: Json) -> Json:
-    return {name: value for name, value in part.items() if value}

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value
+from .value import Value, filled
 
 Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
@@ -86,6 +86,6 @@ class Slice(Value):
                 "creationTimestamp": self.created}
         pool = {"name": self.pool, "generation": self.generation, "resourceSliceCount": self.count}
         return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
-                "metadata": {name: text for name, text in meta.items() if text},
+                "metadata": filled(meta),
                 "spec": {**self.more, "driver": self.driver, "nodeName": self.node, "pool": pool,
                          "devices": [device.entry for device in self.devices]}}

@@ -26,6 +26,11 @@ class Value:
         raise NotImplementedError
 
 
+def filled(fields: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the fields that are not empty."""
+    return {name: value for name, value in fields.items() if value}
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable(Value):
     """An object of which no value could be read. ``error`` says why, ``whole`` is the object."""

@@ -101,7 +101,7 @@ class Bench:
         self.store(kind_of(raw)).upsert(raw)
 
     def seen(self, raw: dict[str, t.Any]) -> t.Any:
-        """What the watch of its kind tells of an object."""
+        """Return the object as the watch of its kind reports it."""
         return self.store(kind_of(raw)).trimmed(copy.deepcopy(raw))
 
     def build(self, roles: frozenset[str] = ROLES) -> None:

@@ -199,6 +199,11 @@ def annotations_of(meta: Json) -> Mapping[str, str]:
     return {sys.intern(name): _short(str(text or "")) for name, text in found if name != LAST_APPLIED}
 
 
+def finalizers_of(meta: Json) -> tuple[str, ...]:
+    """Return the finalizers in the metadata of an object."""
+    return shared(tuple(sys.intern(name) for name in meta.get("finalizers") or ()))
+
+
 def _short(text: str) -> str:
     """Intern a text that many devices may share."""
     return sys.intern(text) if len(text) < 8 else text

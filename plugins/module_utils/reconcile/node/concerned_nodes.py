@@ -17,17 +17,15 @@ from ...kube.api_resources import (
     LEASES,
     NODES,
     SLICES,
+    ApiResource,
 )
 from ...kube.coordination.agent_leases import AGENT_LEASE
 from ...kube.objects import nodes
+from ...kube.watch.value_store import ValueStore
 from ...model.node import Node
 from ...model.request import Request
-from ...model.resource import Resource
-from ...model.slice import Slice
-from ...model.value import Unreadable
 from ..controller import Change
 from ..state.cluster_state import ClusterState
-from ..state.indexers import request_node
 
 
 def of_change(state: ClusterState, change: Change) -> Iterator[str]:
@@ -53,20 +51,12 @@ def of_change(state: ClusterState, change: Change) -> Iterator[str]:
 
 
 def _node(state: ClusterState, change: Change, obj: t.Any) -> str | None:
-    if change.resource == CLAIMS:
-        return next(map(str, state.claims.places("node", obj)), None)
-    if change.resource == SLICES:
-        return obj.node if isinstance(obj, Slice) else None
-    if change.resource == COMPOSABLE_RESOURCES:
-        return obj.node if isinstance(obj, Resource) else _of_unread(obj)
-    if change.resource == COMPOSABILITY_REQUESTS:
-        return next(map(str, request_node(obj)), "") or None
-    return None
-
-
-def _of_unread(found: Unreadable) -> str | None:
-    """Return the node of a ComposableResource that cannot be read. Its plan says so."""
-    return (found.whole.get("spec") or {}).get("target_node")
+    """Return the node of an object, even of one that cannot be read, or None."""
+    stores: dict[ApiResource, ValueStore[t.Any]] = {
+        CLAIMS: state.claims, SLICES: state.slices, COMPOSABLE_RESOURCES: state.resources,
+        COMPOSABILITY_REQUESTS: state.requests}
+    store = stores.get(change.resource)
+    return None if store is None else next(map(str, store.places("node", obj)), "") or None
 
 
 def is_only_status(change: Change) -> bool:

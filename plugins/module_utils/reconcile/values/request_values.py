@@ -10,7 +10,7 @@ from sys import intern
 
 from ...kube.objects import cohdi
 from ...kube.objects.autoscaling import read_return_idle
-from ...kube.watch.parts import interned, shared
+from ...kube.watch.parts import interned
 from ...model.request import Request
 
 Json = dict[str, t.Any]
@@ -29,5 +29,5 @@ def read_request(raw: Json) -> Request:
         generation=int(meta.get("generation") or 0), created=str(meta.get("creationTimestamp") or ""),
         deleted=str(meta.get("deletionTimestamp") or ""), labels=cohdi.labels_of(meta),
         annotations=cohdi.annotations_of(meta),
-        finalizers=shared(tuple(intern(name) for name in meta.get("finalizers") or ())), spec=interned(spec),
+        finalizers=cohdi.finalizers_of(meta), spec=interned(spec),
         status=interned(raw.get("status") or {}))

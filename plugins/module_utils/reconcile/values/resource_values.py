@@ -59,7 +59,7 @@ def read_resource(raw: Json, settings: Settings) -> Resource:
         type=intern(spec.get("type") or "gpu"), generation=int(meta.get("generation") or 0),
         created_text=str(meta.get("creationTimestamp") or ""), deleted_text=str(meta.get("deletionTimestamp") or ""),
         device_id=told, labels=labels, annotations=notes,
-        finalizers=shared(tuple(intern(name) for name in meta.get("finalizers") or ())),
+        finalizers=cohdi.finalizers_of(meta),
         said=tuple(map(_condition, status.get("conditions") or ())))
 
 

@@ -20,7 +20,7 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Sized(Value):
-    """What the tests read of an object."""
+    """A value with the size of an object."""
 
     name: str
     size: int

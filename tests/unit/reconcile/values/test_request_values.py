@@ -31,7 +31,7 @@ def state() -> ClusterState:
 
 
 def same(raw: Json) -> None:
-    """Of the object and of its value, the same is kept."""
+    """Check that the value gives the object back, as far as it is kept."""
     kept, back = cohdi.trimmed(copy.deepcopy(raw)), read_request(copy.deepcopy(raw)).as_object()
     assert (back["apiVersion"], back["kind"]) == (COMPOSABILITY_REQUESTS.group_version, COMPOSABILITY_REQUESTS.kind)
     assert {name: value for name, value in kept["metadata"].items() if value} == back["metadata"]

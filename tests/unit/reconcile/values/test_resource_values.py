@@ -42,7 +42,7 @@ def filled(part: t.Any) -> t.Any:
 
 
 def same(raw: Json) -> None:
-    """Of the object and of its value, the same is kept."""
+    """Check that the value gives the object back, as far as it is kept."""
     kept, back = cohdi.trimmed(copy.deepcopy(raw)), read(raw).as_object()
     assert (back["apiVersion"], back["kind"]) == (COMPOSABLE_RESOURCES.group_version, COMPOSABLE_RESOURCES.kind)
     assert filled({**kept, "apiVersion": back["apiVersion"], "kind": back["kind"]}) == filled(back)

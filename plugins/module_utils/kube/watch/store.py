@@ -9,10 +9,10 @@ import contextlib
 import logging
 import threading
 import typing as t
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 from ...model.value import Value
-from ..api_resources import Object
+from ..api_resources import Object, Trim
 from .index import Index, Indexer
 from .keys import Key, kept_key, key_of, version_number, version_of
 from .parts import Trimmed
@@ -51,13 +51,11 @@ class BaseStore:
     Objects must not change once they are here. ``metadata.managedFields`` is dropped.
     ``indexers``: for each index a function that returns the keys under which the index finds an
     object. The same object always has the same keys. If an indexer raises, that object is missing
-    in its index. ``trim``: returns what is kept of an object, which is a value, or a part with at
-    least name, namespace, UID and resourceVersion. If it raises, the whole object is kept.
+    in its index.
     """
 
-    def __init__(self, indexers: Mapping[str, Indexer], trim: Callable[[Object], Object | Value] | None = None) -> None:
+    def __init__(self, indexers: Mapping[str, Indexer]) -> None:
         self._indexes = {name: Index(indexer) for name, indexer in indexers.items()}
-        self._trim = trim
         self._lock = threading.RLock()
         self._objects: dict[Key, t.Any] = {}
         self._tombstones: dict[Key, int] = {}
@@ -140,17 +138,7 @@ class BaseStore:
         """Return what is kept of an object. An object is trimmed once. The caller must not use
         ``obj`` again.
         """
-        if isinstance(obj, (Trimmed, Value)):
-            return obj
-        obj["metadata"].pop("managedFields", None)
-        if self._trim is None:
-            return obj
-        try:
-            kept = self._trim(obj)
-            return kept if isinstance(kept, Value) else Trimmed(kept)
-        except Exception as problem:
-            _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
-            return obj
+        raise NotImplementedError
 
     def known(self, obj: Object) -> t.Any:
         """Return the stored object if it has the same version as ``obj``, else None."""
@@ -330,7 +318,28 @@ class BaseStore:
 
 
 class Store(BaseStore):
-    """A store of raw JSON."""
+    """A store of raw JSON.
+
+    ``trim``: returns the part of an object that is kept, with at least name, namespace, UID and
+    resourceVersion. If it raises, the whole object is kept.
+    """
+
+    def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
+        super().__init__(indexers)
+        self._trim = trim
+
+    def trimmed(self, obj: Object | Value) -> Object | Value:
+        """Return the part of an object that is kept."""
+        if isinstance(obj, (Trimmed, Value)):
+            return obj
+        obj["metadata"].pop("managedFields", None)
+        if self._trim is None:
+            return obj
+        try:
+            return Trimmed(self._trim(obj))
+        except Exception as problem:
+            _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
+            return obj
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """Return one object, or None."""

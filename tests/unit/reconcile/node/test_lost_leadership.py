@@ -202,7 +202,7 @@ def test_intent_of_another_is_not_overwritten(bench: Bench) -> None:
     assert cohdi.read_intent(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))[1] == 5.0
     known = bench.state.resources.value("gpu-a")
     assert known is not None
-    assert known.asked == 5.0, "it is read anew"
+    assert known.asked == 5.0, "the object is read from the API server again"
 
 
 def test_device_that_came_while_the_manager_was_busy_is_not_adopted(bench: Bench) -> None:

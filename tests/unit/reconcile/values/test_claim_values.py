@@ -36,7 +36,7 @@ def present(part: t.Any) -> t.Any:
 
 
 def kept(raw: Json) -> Json:
-    """What readers may need of a claim, without kind and version."""
+    """Return the parts of a claim that a reader may use. Kind and version are left out."""
     found = present(claims.trimmed(copy.deepcopy(raw)))
     return {name: value for name, value in found.items() if name not in ("apiVersion", "kind")}
 

@@ -153,7 +153,7 @@ class CycleState:
             for pod in info.pods:
                 self._placed.setdefault(pod.namespace, {})[pod, info.name] = (pod, info)
         self.interpod_affinity = InterPodAffinity(self._placed, snapshot.namespaces)
-        self.topology_spread = PodTopologySpread(self._placed, tuple(self.infos.values()))
+        self.topology_spread = PodTopologySpread(self._placed, self.infos)
         self.changed: list[str] = []
         self.unreserved = 0
         self._last_choice = snapshot.now
@@ -193,19 +193,22 @@ class CycleState:
                      cache: ParseCache) -> None:
         """Replace a node by its present facts, and undo all that was taken or withheld on it.
 
-        Its Node object must be the same as before. The caller sets ``free``, because only the
-        caller knows what was promised to other nodes.
+        The caller sets ``free``, because only the caller knows what was promised to other nodes.
         """
         old, info = self.nodes[facts.name], cache.node(facts)
-        stays = set(info.pods)
+        node = _node_state(facts, info, last_placed)
+        # The labels of a Node decide where its pods count.
+        stays = set(info.pods) & set(old.info.pods) if info.node is old.info.node else set()
         for pod in [*old.assumed, *(pod for pod in old.info.pods if pod not in stays)]:
             self._see_pod(old, pod, -1)
-        for pod in stays.difference(old.info.pods):
-            self._see_pod(old, pod, 1)
+        if info.node is not old.info.node:
+            self.topology_spread.forget()
+        self.infos[facts.name], self.nodes[facts.name] = info, node
+        for pod in info.pods:
+            if pod not in stays:
+                self._see_pod(node, pod, 1)
         self.totals.subtract(_devices(old.facts))
         self.totals.update(_devices(facts))
-        self.infos[facts.name] = info
-        node = self.nodes[facts.name] = _node_state(facts, info, last_placed)
         self._assume_all(node, placements, cache)
         self.changed.append(facts.name)
 
@@ -260,6 +263,11 @@ class CycleState:
     def other_pods_matter(self, pod: PodInfo) -> bool:
         """Return whether this pod has terms about other pods, or other pods have terms about it."""
         return pod.has_pod_terms or bool(self.interpod_affinity.existing_terms(pod))
+
+    @property
+    def kept(self) -> int:
+        """Return how many answers about other pods are kept."""
+        return self.interpod_affinity.kept + self.topology_spread.kept
 
     def available(self, node: NodeState, model: str) -> int:
         """Return how many devices of a model the node's fabric can still attach."""

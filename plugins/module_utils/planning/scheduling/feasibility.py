@@ -54,7 +54,7 @@ class FeasibilityCheck:
 
     def __init__(self, state: CycleState, supplier: Supplier, policy: str) -> None:
         self.state, self.supplier, self.policy = state, supplier, policy
-        self._node_reasons: dict[str, dict[str, str]] = {}
+        self._node_reasons: dict[str, tuple[PodInfo, dict[str, str]]] = {}
         self._scored: dict[tuple[str, int], ScoredNodes] = {}
 
     def best(self, pod: QueuedPod) -> tuple[NodeState, Allocation] | None:
@@ -88,9 +88,21 @@ class FeasibilityCheck:
         return tuple(name for name, node in self.state.nodes.items()
                      if not reasons[name] and name not in unresolvable and not check(node))
 
+    @property
+    def kept(self) -> int:
+        """Return how many results are kept, of which some have an entry for each node."""
+        return len(self._node_reasons) + len(self._scored) + self.state.kept
+
     def forget(self, *, simple: bool) -> None:
         """Forget cached results of nodes and demands. ``simple``: simple demands too."""
         self._scored = {key: scored for key, scored in self._scored.items() if scored.demand.simple and not simple}
+
+    def node_changed(self, name: str) -> None:
+        """Filter a node again after its Node object has changed."""
+        for signature, (pod, reasons) in self._node_reasons.items():
+            before, reasons[name] = reasons[name], filter_node(pod, self.state.infos[name])
+            if bool(before) is not bool(reasons[name]):
+                self._scored = {key: scored for key, scored in self._scored.items() if key[0] != signature}
 
     def _pod_filter(self, queued: QueuedPod) -> Callable[[NodeState], str]:
         """Return the filters that depend on pods on the nodes: room, host ports, terms about other
@@ -115,9 +127,9 @@ class FeasibilityCheck:
     def _reasons(self, pod: PodInfo) -> dict[str, str]:
         """Return by node why the pod can never be there as the node is now, empty if it can."""
         if pod.node_signature not in self._node_reasons:
-            self._node_reasons[pod.node_signature] = {
+            self._node_reasons[pod.node_signature] = pod, {
                 name: filter_node(pod, info) for name, info in self.state.infos.items()}
-        return self._node_reasons[pod.node_signature]
+        return self._node_reasons[pod.node_signature][1]
 
     def _scored_nodes(self, pod: QueuedPod) -> ScoredNodes:
         key = (pod.info.node_signature, pod.demand.signature)

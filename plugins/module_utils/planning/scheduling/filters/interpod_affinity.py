@@ -10,6 +10,7 @@ Matching pods are counted once per distinct term. The counts follow every pod th
 from __future__ import annotations
 
 import itertools
+import typing as t
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -19,6 +20,8 @@ from ..framework.pod_info import AffinityTerm, PodInfo
 
 Counts = dict[tuple[str, str], int]
 """Matching pods by topology key and value."""
+MOST_PODS: t.Final = 4096
+"""Number of pods of which the terms about them are kept."""
 AFFINITY = "didn't match pod affinity rules"
 ANTI_AFFINITY = "didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY = "didn't satisfy existing pods anti-affinity rules"
@@ -38,6 +41,11 @@ class InterPodAffinity:
         for pods in placed.values():
             for pod, node in pods.values():
                 self._count_existing(pod, node, 1)
+
+    @property
+    def kept(self) -> int:
+        """Return how many counts are kept."""
+        return len(self._affinity) + len(self._anti_affinity)
 
     def update(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
         """Count a pod that came to a node (``change`` 1) or left it (-1).
@@ -76,6 +84,8 @@ class InterPodAffinity:
             return []
         known = self._terms_about.get(pod)
         if known is None or known[0] != self._version:
+            if len(self._terms_about) >= MOST_PODS:
+                self._terms_about.clear()
             terms = [term for term in self._existing_anti_affinity if self._matches(term, pod)]
             known = self._terms_about[pod] = (self._version, terms)
         return known[1]

@@ -10,6 +10,8 @@ places.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..framework.node_info import Filter, NodeInfo, PlacedPods
 from ..framework.pod_info import PodInfo, SpreadConstraint
 from .node_affinity import matches_node
@@ -49,9 +51,10 @@ class _DomainCounts:
 
 
 class PodTopologySpread:
-    """The plugin. ``placed`` belongs to the caller, which calls ``update`` for each change."""
+    """The plugin. ``placed`` and ``nodes`` belong to the caller, which calls ``update`` for each change
+    of a pod and ``forget`` for each change of a Node."""
 
-    def __init__(self, placed: PlacedPods, nodes: tuple[NodeInfo, ...]) -> None:
+    def __init__(self, placed: PlacedPods, nodes: Mapping[str, NodeInfo]) -> None:
         self.placed, self.nodes = placed, nodes
         self._domains: dict[tuple[str, str, tuple[SpreadConstraint, ...]], list[_DomainCounts]] = {}
 
@@ -64,6 +67,15 @@ class PodTopologySpread:
             if namespace == pod.namespace:
                 for domains in several:
                     domains.count(pod, node, change)
+
+    def forget(self) -> None:
+        """Forget all counts, since a Node has changed."""
+        self._domains.clear()
+
+    @property
+    def kept(self) -> int:
+        """Return how many counts are kept."""
+        return len(self._domains)
 
     def pre_filter(self, pod: PodInfo) -> Filter | None:
         """Return the filter for a pod, None if it has no constraint. It is valid until the next
@@ -92,7 +104,7 @@ class PodTopologySpread:
         key = (pod.namespace, pod.node_signature, pod.spread)
         if key not in self._domains:
             several = self._domains[key] = [
-                _DomainCounts(each, [node for node in self.nodes if _counts_for(pod, each, node)])
+                _DomainCounts(each, [node for node in self.nodes.values() if _counts_for(pod, each, node)])
                 for each in pod.spread]
             for other, node in self.placed.get(pod.namespace, {}).values():
                 for domains in several:

@@ -21,6 +21,9 @@ from ..supply import Supplier
 
 MOST_CHANGES: t.Final = 100_000
 """Number of changes after which the cycle is rebuilt, so that it does not grow without limit."""
+MOST_KEPT: t.Final = 32
+"""Number of kept results after which a resident process rebuilds the cycle. Most have an entry for each
+node, and tenants may create any number of different pods."""
 FORGETTING: t.Final = 64
 """Number of plans after which parsed objects that are gone are forgotten."""
 
@@ -29,12 +32,13 @@ class LiveCycle:
     """Plans as ``plan_placements`` does, but evaluates only nodes that changed since the last plan.
 
     A node has changed if its NodeFacts or placements are other objects, or if a plan took or
-    withheld something there. If Node objects, namespaces, DeviceClasses or samples changed, the
-    cycle is rebuilt. ``cycles`` counts the rebuilds.
+    withheld something there. If nodes came or went, or if namespaces, DeviceClasses or the common
+    attributes of devices changed, the cycle is rebuilt. ``cycles`` counts the rebuilds. More than
+    ``most_kept`` results for different pods are not kept.
     """
 
-    def __init__(self, settings: SchedulingSettings) -> None:
-        self.settings, self.cache = settings, ParseCache()
+    def __init__(self, settings: SchedulingSettings, most_kept: int = MOST_CHANGES) -> None:
+        self.settings, self.cache, self._most_kept = settings, ParseCache(), most_kept
         self._reader: DemandReader | None = None
         self._feasibility: FeasibilityCheck | None = None
         self._last = SchedulingSnapshot(0.0, {})
@@ -49,7 +53,9 @@ class LiveCycle:
         reader = self.cache.demand_reader(snapshot, self.settings)
         feasibility = self._renewed(snapshot, reader)
         queue = line if line is not None else build_queue(snapshot, self.cache, reader)
+        self._feasibility = None  # a plan that raises leaves no cycle
         plan = QueuePlanner(snapshot, self.settings, feasibility, queue).plan()
+        self._feasibility = feasibility
         self.plans += 1
         if self.plans % FORGETTING == 0:
             self.cache.forget(snapshot)
@@ -61,21 +67,20 @@ class LiveCycle:
 
     def _renewed(self, snapshot: SchedulingSnapshot, reader: DemandReader) -> FeasibilityCheck:
         feasibility = self._feasibility
-        if feasibility is not None and reader is self._reader and self._is_like(snapshot, feasibility.state):
+        if feasibility is not None and reader is self._reader and self._is_like(snapshot, feasibility):
             self._renew(snapshot, feasibility)
         else:
             self.cycles += 1
             state = CycleState(snapshot, self.cache)
             feasibility = FeasibilityCheck(state, Supplier(state, reader.catalogue), self.settings.allocation_policy)
-        self._feasibility, self._reader, self._last = feasibility, reader, snapshot
+        self._reader, self._last = reader, snapshot
         self._seen = len(feasibility.state.changed)
         return feasibility
 
-    def _is_like(self, snapshot: SchedulingSnapshot, state: CycleState) -> bool:
-        nodes, last = snapshot.nodes, state.nodes
-        return (len(state.changed) < MOST_CHANGES and snapshot.namespaces == self._last.namespaces
-                and nodes.keys() == last.keys()
-                and all(facts.node is last[name].facts.node for name, facts in nodes.items()))
+    def _is_like(self, snapshot: SchedulingSnapshot, feasibility: FeasibilityCheck) -> bool:
+        state = feasibility.state
+        return (len(state.changed) < MOST_CHANGES and feasibility.kept <= self._most_kept
+                and snapshot.namespaces == self._last.namespaces and snapshot.nodes.keys() == state.nodes.keys())
 
     def _renew(self, snapshot: SchedulingSnapshot, feasibility: FeasibilityCheck) -> None:
         state, totals = feasibility.state, feasibility.state.totals.copy()
@@ -86,6 +91,8 @@ class LiveCycle:
             if (facts is not node.facts or name in taken or not _same(here, node.placements)
                     or now.get(name) != before.get(name)):
                 state.replace_node(facts, here, now.get(name, 0.0), self.cache)
+                if facts.node is not node.facts.node:
+                    feasibility.node_changed(name)
         state.renew_fabric(snapshot)
         feasibility.forget(simple=totals != state.totals)
 

@@ -15,7 +15,10 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.live.cycle import LiveCycle
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.live.lane_queue import LaneQueue
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.plan import plan_placements
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.plan import (
+    QueuePlanner,
+    plan_placements,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.queue import QueuedPod
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import (
     GatedPod,
@@ -36,6 +39,7 @@ from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster
     gated,
     make_snapshot,
     node,
+    raw_pod,
 )
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.simulated_cluster import (
     CPU,
@@ -125,6 +129,15 @@ class History:
             del self.cluster.waiting[each.pod.name]
         self.cluster.live(self.rng, longest=4)
 
+    def nodes_change(self) -> None:
+        """A node moves to another zone, or loses its zone, or is cordoned or tainted, now and then."""
+        for name in self.cluster.nodes:
+            if self.rng.random() < 0.2:
+                labels = self.rng.choice(({}, {"zone": f"z{self.rng.randrange(3)}"}))
+                taints = self.rng.choice(((), (), ({"key": "k", "effect": "NoSchedule"},)))
+                self.cluster.said[name] = node(name, labels=labels, allocatable={"cpu": str(CPU)}, taints=taints,
+                                               unschedulable=self.rng.random() < 0.1).node
+
     def crowd(self, step: int) -> None:
         """More pods than there are devices for, most of them alike."""
         for name in (f"c{step}-{i}" for i in range(self.rng.randint(0, 3))):
@@ -157,9 +170,46 @@ def test_it_plans_as_a_new_cycle_does(rng: random.Random, rules: Rules) -> None:
             assert found == plan_placements(snapshot, rules)
             placed, waited = placed + len(found.placements), waited + len(found.wait_reasons)
             history.follow(found)
+            history.nodes_change()
         assert live.cycles == 1
     assert placed > 10
     assert waited or rules.unserved == "release"
+
+
+def test_pods_count_where_the_labels_of_their_node_are_now() -> None:
+    """Both pods have to be in the zone of the pod of n0, which moves from zone a to zone b between the plans."""
+    near: t.Any = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}
+    there = raw_pod("there", labels={"app": "a"})
+    full = node("n0", there, labels={"zone": "a"}, stock={A100: Stock(bound=1, limit=1)})
+    others = [node(f"n-{zone}", labels={"zone": zone}) for zone in "ab"]
+    live = LiveCycle(WAIT)
+    first = live.plan(make_snapshot(full, *others, gated("p0", **near), free=2, classes=CLASSES))
+    moved = replace(full, node=replace(full.node, labels={**full.node.labels, "zone": "b"}))
+    then = live.plan(make_snapshot(moved, *others, gated("p1", **near), free=2, classes=CLASSES))
+    assert [each.node for plan in (first, then) for each in plan.placements] == ["n-a", "n-b"]
+    assert live.cycles == 1
+
+
+def test_no_more_results_are_kept_than_asked() -> None:
+    live, nodes = LiveCycle(WAIT, most_kept=4), [node("n0"), node("n1")]
+    for number in range(12):
+        live.plan(make_snapshot(*nodes, gated(f"p{number}", tolerations=[{"key": f"k{number}"}]),
+                                free=2, classes=CLASSES))
+    assert 3 <= live.cycles <= 6
+
+
+def test_a_plan_that_raises_leaves_no_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, snapshot = LiveCycle(WAIT), make_snapshot(node("n0"), gated("p0"), free=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(QueuePlanner, "plan", failing)
+        with pytest.raises(RuntimeError):
+            live.plan(snapshot)
+    assert live.plan(snapshot) == plan_placements(snapshot, WAIT)
+    assert live.cycles == 2
+
+
+def failing(_planner: QueuePlanner) -> SchedulingPlan:
+    raise RuntimeError("a defect")
 
 
 @pytest.mark.parametrize("rules", ALL_RULES)
@@ -199,6 +249,7 @@ def kept_line_against_new_plans(rng: random.Random, rules: Rules,
             placed += len(found.placements)
             passed += len(new.wait_reasons) - len(found.wait_reasons)
             history.follow(found)
+            history.nodes_change()
     return placed, passed
 
 

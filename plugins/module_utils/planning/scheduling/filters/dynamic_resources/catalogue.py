@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,7 @@ from ...cel.parser import compile_expression
 from ...cel.values import NON_EMPTY_TEXT, DeviceFacts, Unknown
 from ...demand import Expressions
 from ...snapshot import IdleDevice, Json
-from .devices import announced_device, expected_device
+from .devices import announced_device, expected_device, same_facts
 
 Answers = dict[Expressions, "bool | None"]
 Samples = Mapping[tuple[str, str], tuple[Json, ...]]
@@ -58,11 +59,18 @@ class Catalogue:
 
     def made_from(self, models: tuple[DeviceModel, ...], samples: Samples,
                   excluded: frozenset[str] = frozenset()) -> bool:
-        """Return whether it was made from the same values."""
-        same_samples = all(len(new) == len(old) and all(a is b or a == b for a, b in zip(old, new, strict=True))
-                           for name in {*samples, *self._samples}
-                           for old, new in [(self._samples.get(name, ()), samples.get(name, ()))])
-        return same_samples and models == tuple(self.models.values()) and excluded == self.excluded
+        """Return whether one that is made from these values has the same results."""
+        return (models == tuple(self.models.values()) and excluded == self.excluded
+                and all(self._shows_the_same(key, samples.get(key, ())) for key in {*samples, *self._samples}))
+
+    def _shows_the_same(self, key: tuple[str, str], samples: tuple[Json, ...]) -> bool:
+        """Return whether these devices have in common what the samples of before had."""
+        before, (model, driver) = self._samples.get(key, ()), key
+        if len(before) == len(samples) and all(map(operator.is_, before, samples)):
+            return True
+        if model not in self.models:
+            return before == samples
+        return same_facts(self.expected(model, driver), expected_device(self.models[model], driver, samples))
 
     def forget_devices(self, limit: int) -> None:
         """Forget all single devices if more than ``limit`` are known. Most of them are gone."""

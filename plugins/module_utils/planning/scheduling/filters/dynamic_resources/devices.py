@@ -46,6 +46,15 @@ def expected_device(model: DeviceModel, driver: str, samples: tuple[Json, ...]) 
     return DeviceFacts(driver, attributes, _common([f.capacity for f in facts]), complete=True)
 
 
+def same_facts(one: DeviceFacts, other: DeviceFacts) -> bool:
+    """Return whether all selectors give the same results for both. A true is not the number 1 there."""
+    def typed(values: Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return {name: (value.__class__, value) for name, value in values.items()}
+
+    return (one.complete == other.complete and typed(one.attributes) == typed(other.attributes)
+            and typed(one.capacity) == typed(other.capacity))
+
+
 def _values(listed: Mapping[str, t.Any], driver: str, read: t.Callable[[t.Any], t.Any]) -> dict[str, t.Any]:
     return {name if "/" in name else f"{driver}/{name}": read(value) for name, value in listed.items()}
 

@@ -164,7 +164,7 @@ def _plan(made: ControllerManager, name: str, count: int = 1) -> None:
         claim, pod = objects.held_pod(f"{name}-{number}")
         made.state.claims.upsert(claim)
         made.state.pods.upsert(pod)
-    placed = plan_gated_pods(made.state, made.gating._cache, made.gating._known_nodes).placements
+    placed = plan_gated_pods(made.state, made.gating._cycle.plan, made.gating._known_nodes).placements
     if len(placed) < count:
         raise RuntimeError(f"{len(placed)} of {count} gated pods got a node")
     for number in range(count):

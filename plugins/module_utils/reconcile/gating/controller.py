@@ -22,6 +22,7 @@ from ...kube.objects import nodes
 from ...model.pod import Pod
 from ...planning.actions import OpenGate, Unreserve, WaitReason
 from ...planning.device_info import GATED
+from ...planning.scheduling.live.cycle import MOST_KEPT, LiveCycle
 from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.snapshot import Placement, SchedulingPlan
 from ...runtime.batcher import Batcher
@@ -45,7 +46,6 @@ from .pass_record import PassRecord
 from .planner import plan_gated_pods, read_ahead
 from .reservation_ends import ReservationEnds, pools_of
 from .reservation_tracker import ReservationTracker
-from .revalidation import Revalidation
 
 # Pods that are created together are planned together. The first value is the delay of a plan after
 # a change, the second the longest delay after the first pod of a burst, both in seconds.
@@ -73,10 +73,10 @@ class GatingController(Controller):
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
         self.bookings = Bookings(queue)
         self.ends = ReservationEnds(state, queue, self.nominations, reporter, self._plan_soon, self.bookings.given_up)
-        self._revalidation = Revalidation(state, self.ends)
         self._opener = GateOpener(state, writer, self.ends, reporter, claim_steps, threads, self.bookings)
         self._tracker = ReservationTracker(state, self.ends, queue, reporter, claim_steps)
-        self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
+        self._cycle, self._known_nodes = LiveCycle(MOST_KEPT), KnownNodes()
+        self._planning = threading.Lock()
         self._coming = Batcher(GATHER, GATHER_MOST, state.now)
         self._some_wait, self._took, self._planned = True, 0.0, 0.0
         self._missed = False
@@ -136,9 +136,9 @@ class GatingController(Controller):
         self._hand_over()
         with self._later():
             self._opener.open_ready()
-        overdue = self._revalidation.run(now)
+        overdue = self._tracker.revalidate(now)
         with self._planning:
-            found = plan_gated_pods(self._state, self._cache, self._known_nodes, self.bookings)
+            found = plan_gated_pods(self._state, self._cycle.plan, self._known_nodes, self.bookings)
         plan = self.bookings.note_plan(found)
         self._planned = time.monotonic()
         self.wait_reasons, self._took = plan.wait_reasons, self._planned - began
@@ -176,7 +176,7 @@ class GatingController(Controller):
 
         Any thread may call this. A plan waits for one step at most.
         """
-        steps, more = read_ahead(self._state, self._cache, self._known_nodes), True
+        steps, more = read_ahead(self._state, self._cycle.cache, self._known_nodes), True
         while more:
             with self._planning:
                 more = next(steps, steps) is not steps
@@ -184,7 +184,7 @@ class GatingController(Controller):
 
     def copy_cache(self) -> ParseCache:
         """Return a copy of the parsed objects, for a forecast that runs beside the live plans."""
-        return self._cache.copy()
+        return self._cycle.cache.copy()
 
     def _reserve(self, placements: tuple[Placement, ...]) -> None:
         """Publish the pools without the chosen devices, then reserve the devices so that they can

@@ -4,9 +4,10 @@
 """Keep the facts of each node for the planner of gated pods. Read a node again only if it changed.
 
 kube-scheduler's cache does the same: its ``UpdateSnapshot`` copies the nodes that changed. No
-caller reports a change. The facts of a node are valid as long as they would be read from the same
-objects, and this process remembers the same about them. A value that depends on the time, such as
-whether a device is still kept for a claim, is computed each time and compared.
+caller reports a change. The stores tell which objects changed, and the other sources are compared
+with what they said before. A node with anything that depends on the time, such as a device that is
+kept for a claim, is looked at for each plan. The facts of such a node are read again only if they
+would be read from other objects, or if this process remembers something else about them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import operator
 import typing as t
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from ...fabric.api import FabricSnapshot
 from ...kube.times import parse_time
 from ...kube.watch.keys import Key, key_of
 from ...model.node import Node
@@ -39,7 +42,7 @@ class _Known:
     ``slices`` are the ResourceSlices of ``node``, ``pools`` their drivers and pools. ``facts`` were
     read from ``objects`` and ``remembered``. ``resources`` are the names of its ComposableResources.
     ``moving`` are those, and ``leaving`` the pods, for which the time and the memory of this process
-    matter.
+    matter. ``restless``: the facts may change though no object does.
     """
 
     node: Node
@@ -47,37 +50,94 @@ class _Known:
     pools: tuple[tuple[str, str], ...] = ()
     objects: Values = ()
     resources: frozenset[str] = frozenset()
-    moving: frozenset[str] = frozenset()
     leaving: tuple[Key, ...] = ()
     remembered: Values | None = None
     facts: NodeFacts | None = None
+    restless: bool = True
+
+
+class _Sources:
+    """Tells which nodes have changed in ``state`` since the last call, from the first one on."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._nodes = state.nodes.follow(lambda node: (node.name,), known=False)
+        self._machines = state.nodes.follow(partial(state.nodes.places, "machine"), known=False)
+        self._pools = state.claims.follow(partial(state.claims.places, "allocated from"), known=False)
+        self._others = [store.follow(partial(store.places, "node"), known=False) for store in (
+            state.slices, state.resources, state.claims, state.pods, state.requests)]
+        self._agents: dict[str, tuple[bool, Mapping[str, str | int]]] = {}
+        self._snapshot: FabricSnapshot | None = None
+
+    def changed_nodes(self, known: Mapping[str, _Known], busy: set[str]) -> set[str]:
+        """Return the names of nodes with facts that may be others now, of nodes that are gone, too.
+
+        ``busy``: the ComposableResources about which this process remembers something.
+        """
+        state, snapshot = self._state, self._state.snapshot
+        found = {str(name) for changes in (self._nodes, *self._others) for name in changes.take()}
+        for machine in self._machines.take():
+            found.update(state.nodes.names_at("machine", machine))
+        if pools := self._pools.take():
+            found.update(name for name, each in known.items() if not pools.isdisjoint(each.pools))
+        if "" in found or state.requests.has("node", ""):  # any node may get devices of such a request
+            found.update(known)
+        found.update(each.node for name in busy if (each := state.resources.value(name)))
+        found.update(state.blocks.nodes())
+        agents, self._agents = self._agents, state.agents.states()
+        found.update(name for name in {*agents, *self._agents} if agents.get(name) != self._agents.get(name))
+        if snapshot is not self._snapshot:
+            found.update(self._inventory_changed(known, self._snapshot, snapshot))
+            self._snapshot = snapshot
+        return found
+
+    def _inventory_changed(self, known: Mapping[str, _Known], before: FabricSnapshot | None,
+                           now: FabricSnapshot | None) -> Iterator[str]:
+        if before is None or now is None:
+            yield from known
+            return
+        for name, each in known.items():
+            uid = each.node.machine
+            if before.machines.get(uid) != now.machines.get(uid) or before.sizes.get(uid) != now.sizes.get(uid):
+                yield name
+        for device in {*before.shared, *now.shared}:
+            yield from (each.node for each in self._state.resources.values("device", device))
 
 
 class KnownNodes:
-    """Facts of nodes by name. Not thread-safe, like the ParseCache that is used with it."""
+    """Facts of the nodes of one state by name. Not thread-safe, like the cycle that is used with it."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._sources: _Sources | None = None
 
     def facts(self, state: ClusterState, read: Read) -> dict[str, NodeFacts]:
         """Return the facts of all nodes by name. Call ``read`` for nodes that changed."""
-        before, self._known, busy = self._known, {}, _busy(state)
-        return {node.name: self._facts_of(state, self._note(node, before), busy, read)
-                for node in state.nodes.each_value()}
+        busy = _busy(state)
+        changed = self._changes(state).changed_nodes(self._known, busy)
+        nodes = {node.name: node for node in state.nodes.each_value()}  # after the changes, so that none is missed
+        for gone in self._known.keys() - nodes.keys():
+            del self._known[gone]
+        return {name: known.facts if (known := self._known.get(name)) and known.facts and not known.restless
+                and name not in changed else self._look(state, node, busy, read) for name, node in nodes.items()}
 
     def ahead(self, state: ClusterState, read: Read) -> Iterator[NodeFacts]:
         """Yield the facts of each node in turn. Plans may be made between two steps."""
+        self._changes(state)
         for each in state.nodes.each_value():
             if node := state.nodes.value(each.name):
-                yield self._facts_of(state, self._note(node, self._known), _busy(state), read)
+                yield self._look(state, node, _busy(state), read)
 
-    def _note(self, node: Node, before: Mapping[str, _Known]) -> _Known:
-        """Return the entry of a node, a new one if the Node has changed. A heartbeat is no change."""
-        known = before.get(node.name)
+    def _changes(self, state: ClusterState) -> _Sources:
+        self._sources = self._sources or _Sources(state)
+        return self._sources
+
+    def _look(self, state: ClusterState, node: Node, busy: set[str], read: Read) -> NodeFacts:
+        """Return the facts of a node, read again if need be. A heartbeat is no change of a Node."""
+        known = self._known.get(node.name)
         if known is None or known.node != node:
-            known = _Known(node)
-        self._known[node.name] = known
-        return known
+            known = self._known[node.name] = _Known(node)
+        return self._facts_of(state, known, busy, read)
 
     def _facts_of(self, state: ClusterState, known: _Known, busy: set[str], read: Read) -> NodeFacts:
         name = known.node.name
@@ -85,12 +145,13 @@ class KnownNodes:
         if not _same(known.objects, objects):
             known.objects, known.facts = objects, None
             known.resources = frozenset(state.resources.names_at("node", name))
-            known.moving, known.leaving = _moving(state, name), _leaving(state, name)
+            known.leaving = _leaving(state, name)
         remembered = _remembered(state, name, known, busy)
         if known.facts is None or known.remembered != remembered:
             known.facts = read(state, known.node)
             calm = remembered == _remembered(state, name, known, _busy(state))
             known.remembered = remembered if calm else None
+        known.restless = known.remembered is None or any(known.remembered[-4:])
         return known.facts
 
 
@@ -114,11 +175,13 @@ def _objects(state: ClusterState, name: str, known: _Known) -> Values:
 def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -> Values:
     """Return all other values that the facts are read from: of the last inventory and of this process."""
     uid, snapshot, now = known.node.machine, state.snapshot, state.now()
-    moving = known.moving | (known.resources & busy)
+    moving = _moving(state, name) | (known.resources & busy)
     return (state.nodes.names_at("machine", uid) if uid else (),
             snapshot is None, snapshot and snapshot.machines.get(uid), snapshot and snapshot.sizes.get(uid),
-            state.agents.missing(name), state.agents.alive(name), state.agents.places(name), state.blocks.of(name, now),
+            state.agents.missing(name), state.agents.alive(name), state.agents.places(name),
             [(state.shares.of(request) or {}).get(name) for request in state.requests.names_at("node", "")],
+            # a node with any of these is looked at for each plan
+            state.blocks.of(name, now), _shared(state, name),
             [_of_resource(state, resource, now) for resource in sorted(moving)],
             [(pod := state.pods.value(key[1], key[0])) is not None and counts(state, pod) for key in known.leaving])
 
@@ -136,10 +199,23 @@ def _overdue(state: ClusterState, resource: Resource, now: float) -> bool:
 
 
 def _moving(state: ClusterState, name: str) -> frozenset[str]:
-    """Return the ComposableResources of a node that move, or may move by what this process knows."""
+    """Return the ComposableResources of a node that move, or for which the time since the request
+    matters."""
     now = state.now()
     return frozenset(each.name for each in state.resources.values("node", name)
-                     if not _is_at_rest(each) or not _overdue(state, each, now))
+                     if not _is_at_rest(each) or not (_overdue(state, each, now) or _is_shown(state, each)))
+
+
+def _is_shown(state: ClusterState, resource: Resource) -> bool:
+    """Return whether pods can get the device, so that it does not become overdue."""
+    return not resource.pool_device and len(state.sight(resource).drivers) == 1
+
+
+def _shared(state: ClusterState, name: str) -> list[tuple[str, Values]]:
+    """Return the devices of a node that several machines show in the last inventory."""
+    shared = state.snapshot.shared if state.snapshot else {}
+    uids = (each.device_uid for each in (state.resources.values("node", name) if shared else ()))
+    return [(uid, tuple(shared[uid])) for uid in uids if uid in shared]
 
 
 def _leaving(state: ClusterState, name: str) -> tuple[Key, ...]:

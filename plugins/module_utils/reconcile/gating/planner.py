@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ...planning.scheduling.messages import pending_reasons
 from ...planning.scheduling.parse_cache import ParseCache
-from ...planning.scheduling.plan import plan_placements
-from ...planning.scheduling.snapshot import GatedPod, Release, SchedulingPlan
+from ...planning.scheduling.snapshot import GatedPod, Release, SchedulingPlan, SchedulingSettings, SchedulingSnapshot
 from ..bookings.bookings import Bookings
 from ..bookings.consumers import booked_placements
 from ..state.cluster_state import ClusterState
 from .node_facts import KnownNodes
 from .snapshot import facts_ahead, scheduling_snapshot, waiting
+
+Planner = Callable[[SchedulingSnapshot, SchedulingSettings], SchedulingPlan]
 
 
 def read_ahead(state: ClusterState, cache: ParseCache, known: KnownNodes) -> Iterator[None]:
@@ -27,15 +28,15 @@ def read_ahead(state: ClusterState, cache: ParseCache, known: KnownNodes) -> Ite
     yield from state.ending_claims.ahead()
 
 
-def plan_gated_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None,
-                    bookings: Bookings | None = None) -> SchedulingPlan:
+def plan_gated_pods(state: ClusterState, planner: Planner,
+                    known: KnownNodes | None = None, bookings: Bookings | None = None) -> SchedulingPlan:
     """Return a node for each gated pod, or why it waits or is released.
 
     Release pods of namespaces with a handover other than ``gated``. Before the first poll of the
-    CDI Manager, release only pods that it could not serve anyway. ``cache`` and ``known`` come from
-    earlier plans. They save time and do not change the result. ``bookings`` has the pods that
-    ProvisioningRequests expect, which are planned as well. A pod that uses such a
-    request waits until the request has its devices.
+    CDI Manager, release only pods that it could not serve anyway. ``planner`` plans the pods of a
+    snapshot. ``known`` comes from earlier plans. It saves time and does not change the result.
+    ``bookings`` has the pods that ProvisioningRequests expect, which are planned as well. A pod that
+    uses such a request waits until the request has its devices.
     """
     settings, found = state.settings, tuple(waiting(state, state.now()))
     held_back = _held_back(state, bookings, found) if bookings else {}
@@ -44,7 +45,7 @@ def plan_gated_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | 
     found = tuple(pod for pod in found if pod.uid not in held_back)
     served = (*(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated"),
               *(bookings.waiting() if bookings else ()))
-    plan = plan_placements(scheduling_snapshot(state, served, known), settings, cache) if served else SchedulingPlan()
+    plan = planner(scheduling_snapshot(state, served, known), settings) if served else SchedulingPlan()
     others = tuple(Release(pod.ref, f"namespace {pod.ref.namespace} has the handover {handover}, not gated", False)
                    for pod in found if (handover := settings.handover_of(pod.ref.namespace)) != "gated")
     return replace(plan, releases=plan.releases + others, wait_reasons=plan.wait_reasons + wait_reasons)

@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Follow how the scheduler handles a pod with a reservation: binds it there or elsewhere, or
-refuses it."""
+"""Follow a pod with a reservation until the scheduler binds it there or elsewhere, or refuses it.
+
+While its devices are being attached, the chosen node is checked again. If the node no longer suits
+the pod, the pod is planned again, and it is released in the end, so that no pod stays gated for ever.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,23 @@ from ...model.pod import Pod
 from ...planning.device_info import GATED
 from ...planning.scheduling.snapshot import Placement
 from ...runtime.work_queue import WorkQueue
+from ..bookings.consumers import unsuitable
 from ..keys import GatesKey, Key
 from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
-from ..state.reservations import OPEN, READY, Reservation
+from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds
 
 Json = dict[str, t.Any]
 # Seconds in which the scheduler may still refuse a pod that has its devices.
 PATIENCE = 0.8
+# Seconds in which models that did not arrive are not requested on that node again.
+BLOCK_SECONDS = 60.0
 
 
 class ReservationTracker:
-    """Follows pods with reservations by watch events. Thread-safe."""
+    """Follows pods with reservations. ``pod_changed`` may be called on any thread."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds, queue: WorkQueue[Key], reporter: EventReporter,
                  claim_steps: ClaimSteps) -> None:
@@ -65,6 +71,49 @@ class ReservationTracker:
                 self._misjudged(reservation.placement, "unschedulable", f"the scheduler refused the pod: {said}")
                 self._ends.unreserve(reservation.placement.pod.uid)
         return min(again, default=None)
+
+    def revalidate(self, now: float) -> float | None:
+        """Give up reservations of gated pods that are no longer valid, so that these pods are planned again.
+
+        A node may be cordoned or lost while the devices are being attached, and a device may never
+        become visible.
+
+        ``now`` is in seconds since the epoch. Return when the next reservation is overdue, or None.
+        """
+        due = []
+        for reservation in self._state.reservations.all():
+            if not (judged := reservation.phase in (RESERVED, READY)) and not self._is_held(reservation):
+                continue
+            if self._state.reservations.get(reservation.placement.pod.uid) is not reservation:
+                continue  # its group was given up
+            deadline = self._deadline(reservation)
+            if reason := unsuitable(self._state, reservation.placement) if judged else "":
+                self._ends.give_up(reservation, reason)
+            elif now >= deadline:
+                self._overdue(reservation, now)
+            else:
+                due.append(deadline)
+        return min(due, default=None)
+
+    def _is_held(self, reservation: Reservation) -> bool:
+        """Return whether the gate is still there though it should be gone. Nothing else checks such
+        a pod."""
+        pod = self._state.pods.value(reservation.placement.pod.name, reservation.placement.pod.namespace)
+        return reservation.phase == OPEN and pod is not None and pod.held
+
+    def _deadline(self, reservation: Reservation) -> float:
+        """Return when the reservation is overdue, in seconds since the epoch, less the time that
+        earlier nodes took."""
+        allowed, placement = self._state.settings.placement_timeout, reservation.placement
+        left = 2 * allowed - self._state.held.of(placement.pod.uid).spent
+        return placement.since + max(0.0, min(allowed, left))
+
+    def _overdue(self, reservation: Reservation, now: float) -> None:
+        placement = reservation.placement
+        reason = f"its devices were not in the node's ResourceSlice {now - placement.since:.0f} s after the choice"
+        for model in {model for need in placement.needs.values() for model in need}:
+            self._state.blocks.block(placement.node, model, BLOCK_SECONDS, reason)
+        self._ends.give_up(reservation, reason)
 
     def _note_bound(self, placement: Placement, node: str) -> None:
         claims = self._state.claim_refs(placement.needs)

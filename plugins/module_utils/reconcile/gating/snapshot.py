@@ -62,7 +62,7 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
     # Read free devices before those of nodes. Then a device that is requested meanwhile counts
     # twice rather than not at all.
     free = _free(state, fabric) if fabric else {}
-    nodes = (known or KnownNodes()).facts(state, _facts)
+    nodes = known.facts(state, _facts) if known else _all_facts(state)
     return SchedulingSnapshot(
         now=now, nodes=nodes, waiting=pods,
         placements=(*(_placement(state, reservation) for reservation in state.reservations.all()),
@@ -190,6 +190,10 @@ def _placement(state: ClusterState, reservation: Reservation) -> Placement:
         given = needs if state.is_allocated(uid) else [each.model for each in state.holds.kept_for(uid)]
         holding.update(given)
     return replace(reservation.placement, holding=dict(holding)) if holding else reservation.placement
+
+
+def _all_facts(state: ClusterState) -> dict[str, NodeFacts]:
+    return {node.name: _facts(state, node) for node in state.nodes.each_value()}
 
 
 def _facts(state: ClusterState, node: Node) -> NodeFacts:

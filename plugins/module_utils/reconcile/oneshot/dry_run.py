@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
+from functools import partial
 
 from ...planning import actions as act
 from ...planning.pool.plan import PoolPlan
+from ...planning.scheduling.plan import plan_placements
 from ...planning.scheduling.snapshot import SchedulingPlan
 from ..gating.planner import plan_gated_pods
 from ..manager.engine import Engine
@@ -43,7 +45,8 @@ def forecast(engine: Engine) -> Forecast:
     state = engine.state.copy()
     names = sorted(state.nodes.names())
     state.note_uses(names)
-    gates = plan_gated_pods(state, engine.gating.copy_cache()) if engine.gates else SchedulingPlan()
+    place = partial(plan_placements, cache=engine.gating.copy_cache())
+    gates = plan_gated_pods(state, place) if engine.gates else SchedulingPlan()
     state.reservations.add(gates.placements, RESERVED)
     state.gated_pods_planned = True
     state.idle_minimums.replace(idle_minimums(state, state.now()))

@@ -118,6 +118,11 @@ class AttachBlocks(Memory[dict[str, tuple[float, str]]]):
         with self._lock:
             self._known[node] = {**self._known.get(node, {}), model: (self._clock() + seconds, reason)}
 
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes with such a model, now or earlier."""
+        with self._lock:
+            return tuple(self._known)
+
     def of(self, node: str, now: float) -> dict[str, str]:
         """Return the models that cannot be attached to a node now, each with the reason."""
         with self._lock:

@@ -66,6 +66,12 @@ class NodeAgents:
             lease = self._leases.get(node)
         return lease is not None and _is_alive(lease, self._clock())
 
+    def states(self) -> dict[str, tuple[bool, Mapping[str, str | int]]]:
+        """Return by node whether its agent is alive, and its ``places``."""
+        now = self._clock()
+        with self._lock:
+            return {node: (_is_alive(lease, now), self._places.get(node, {})) for node, lease in self._leases.items()}
+
     def places(self, node: str) -> Mapping[str, str | int]:
         """Return the common attributes of all devices that the fabric attaches to a node, and their
         BAR_ROOM.

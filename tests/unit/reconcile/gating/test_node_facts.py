@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
+import typing as t
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine, Size
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
@@ -20,6 +22,11 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import _facts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import (
+    AGENT,
+    PLACES,
+    NodeAgents,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, H100, pod
 from ansible_collections.composable.infra.tests.unit.reconcile import gated_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -42,10 +49,11 @@ class History:
         self.bench, self.rng, self.state = bench, rng, bench.state
         self.time = time.time()
         self.state.clock = lambda: self.time
+        self.state.agents = NodeAgents(rng.choice([AGENT, self.state.agents.kind]), lambda: self.time)
         self.steps: list[Callable[[str], object]] = [
             self.node, self.no_node, self.slice, self.resource, self.resource, self.no_resource, self.claim,
             self.no_claim, self.request, self.nodeless, self.pod, self.no_pod, self.hold, self.operation, self.taint,
-            self.block, self.reserve, self.unreserve, self.look, self.share, self.leave, self.wait]
+            self.block, self.reserve, self.unreserve, self.look, self.share, self.leave, self.wait, self.agent]
 
     def step(self) -> str:
         """Something happens; its name."""
@@ -144,7 +152,18 @@ class History:
     def look(self, node: str) -> None:
         machines = {f"machine-{i}": Machine(f"machine-{i}", name_of(i), self.rng.choice([1, 2, None]), tuple(
             device(f"d{i}") for _unused in range(self.rng.randrange(2)))) for i in NUMBERS if self.rng.random() < 0.9}
-        self.state.snapshot = self.rng.choice([None, *[FabricSnapshot(machines, {(A100, 1): 3}, 1.0)] * 4])
+        shared = {f"d-{name_of(i)}-0": ("machine-8", "machine-9") for i in NUMBERS if self.rng.random() < 0.1}
+        self.state.snapshot = self.rng.choice([None, *[FabricSnapshot(machines, {(A100, 1): 3}, 1.0,
+                                                                      shared=shared)] * 4])
+
+    def agent(self, node: str) -> None:
+        if self.rng.random() < 0.2:
+            self.state.agents.lease_gone(node)
+        else:
+            places = {"version": 1, "numaNode": self.rng.randrange(2)}
+            self.state.agents.lease_changed(node, {
+                "metadata": {"annotations": {PLACES: json.dumps(places)}},
+                "spec": {"holderIdentity": node, "renewTime": str(self.time), "leaseDurationSeconds": 40}})
 
     def share(self, node: str) -> None:
         self.state.shares.set("nodeless", {node: self.rng.randrange(3)})
@@ -251,7 +270,24 @@ CHANGES: dict[str, Callable[[Bench], object]] = {
     "operation": lambda bench: bench.state.operations.begin("gpu-node-1-0"),
     "taint": lambda bench: bench.state.note_taints("gpu-node-1-0", [(DRIVER, "node-1", "gpu-0")]),
     "block": lambda bench: bench.state.blocks.block("node-1", A100, 60.0, "refused"),
+    "other fabric": lambda bench: inventory(bench, machines={"machine-1": Machine("machine-1", "node-1", 2)}),
+    "other limits": lambda bench: inventory(bench, sizes={"machine-1": {A100: Size(0, 2)}}),
+    "device of two machines": lambda bench: inventory(bench, shared={"d-node-1-0": ("machine-1", "machine-9")}),
+    "agent": lambda bench: agent_renews(bench, "node-1"),
 }
+
+
+def inventory(bench: Bench, **parts: t.Any) -> None:
+    """The next poll shows these parts otherwise."""
+    seen = bench.state.snapshot
+    assert seen is not None
+    more: dict[str, t.Any] = {name: {**getattr(seen, name), **part} for name, part in parts.items()}
+    bench.state.snapshot = replace(seen, **more)
+
+
+def agent_renews(bench: Bench, node: str) -> None:
+    spec = {"holderIdentity": node, "renewTime": "a", "leaseDurationSeconds": 40}
+    bench.state.agents.lease_changed(node, {"spec": spec})
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -260,3 +296,62 @@ def test_a_change_of_a_node_has_that_node_read(resting: Bench, change: str) -> N
     read_anew(resting, known)
     CHANGES[change](resting)
     assert read_anew(resting, known) == ["node-1"]
+
+
+def test_a_node_with_the_same_machine_changes_the_other_one(resting: Bench) -> None:
+    known = KnownNodes()
+    read_anew(resting, known)
+    resting.put(gated_pods.node("node-9", "machine-1"))
+    assert read_anew(resting, known) == ["node-1", "node-9"]
+    resting.drop(gated_pods.node("node-9", "machine-1"))
+    assert read_anew(resting, known) == ["node-1"]
+
+
+def test_what_an_inventory_no_longer_shows_is_read_again(resting: Bench) -> None:
+    known, before = KnownNodes(), resting.state.snapshot
+    inventory(resting, shared={"d-node-1-0": ("machine-1", "machine-9")})
+    read_anew(resting, known)
+    resting.state.snapshot = before
+    assert read_anew(resting, known) == ["node-1"]
+
+
+def test_an_agent_that_falls_silent_has_its_node_read(resting: Bench) -> None:
+    known, now = KnownNodes(), 100.0
+    resting.state.agents = NodeAgents(AGENT, lambda: now)
+    for number in NUMBERS:
+        agent_renews(resting, name_of(number))
+    read_anew(resting, known)
+    now += 39.0
+    assert read_anew(resting, known) == []
+    agent_renews(resting, "node-0")  # the same renewal again
+    now += 2.0
+    assert read_anew(resting, known) == [name_of(number) for number in NUMBERS]
+    assert read_anew(resting, known) == []
+
+
+def test_the_end_of_an_operation_has_the_node_read(resting: Bench) -> None:
+    known = KnownNodes()
+    resting.state.operations.begin("gpu-node-1-0")
+    read_anew(resting, known)
+    resting.state.operations.end("gpu-node-1-0")
+    assert read_anew(resting, known) == ["node-1"]
+    assert read_anew(resting, known) == []
+
+
+def test_the_share_of_a_request_that_names_no_node_has_the_node_read(resting: Bench) -> None:
+    known = KnownNodes()
+    resting.put(objects.request("nodeless", 2, node=""))
+    read_anew(resting, known)
+    resting.state.shares.set("nodeless", {"node-1": 1})
+    assert read_anew(resting, known) == ["node-1"]
+
+
+def test_a_device_that_comes_is_looked_at_until_it_is_overdue(resting: Bench) -> None:
+    known, now = KnownNodes(), time.time()
+    resting.state.clock = lambda: now
+    resting.put(objects.resource("gpu-node-1-1", device="d1", node="node-1", asked=1.0, state="Online"))
+    read_anew(resting, known)
+    coming = known.facts(resting.state, _facts)["node-1"].stock[A100].coming
+    now += resting.state.settings.placement_timeout + 1.0
+    assert (coming, read_anew(resting, known)) == (1, ["node-1"])
+    assert known.facts(resting.state, _facts)["node-1"].stock[A100].coming == 0

@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods, provisioning_requests
 from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.plan import plan_placements
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_gated_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
@@ -272,7 +272,7 @@ def test_pod_whose_claim_came_late_is_not_planned_as_another_one(served: Bench) 
     support.ask(served)
     support.attach(served)
     served.put(gated_pods.claim("pod-a"), support.consumer())
-    found = plan_gated_pods(served.state, ParseCache(), None, served.gating.bookings)
+    found = plan_gated_pods(served.state, plan_placements, None, served.gating.bookings)
     assert (found.placements, found.releases) == ((), ())
     assert [each.waits_for for each in found.wait_reasons] == ["the devices of its ProvisioningRequest"]
 

@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.auto
     scale_up_text,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.plan import plan_placements
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_gated_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import pool_snapshot
@@ -149,7 +149,7 @@ def test_held_pods_are_not_promised_the_same_device(held: Bench) -> None:
     ask(held, entry())
     gated_pods.ask(held, "held")
     held.look()
-    plan = plan_gated_pods(held.state, ParseCache())
+    plan = plan_gated_pods(held.state, plan_placements)
     assert not plan.placements
     held.reconcile(GatesKey())
     assert gated_pods.reserved(held) == []

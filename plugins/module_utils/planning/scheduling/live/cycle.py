@@ -37,42 +37,44 @@ class LiveCycle:
     ``most_kept`` results for different pods are not kept.
     """
 
-    def __init__(self, settings: SchedulingSettings, most_kept: int = MOST_CHANGES) -> None:
-        self.settings, self.cache, self._most_kept = settings, ParseCache(), most_kept
+    def __init__(self, most_kept: int = MOST_CHANGES) -> None:
+        self.cache, self._most_kept = ParseCache(), most_kept
         self._reader: DemandReader | None = None
         self._feasibility: FeasibilityCheck | None = None
         self._last = SchedulingSnapshot(0.0, {})
         self._seen = self.cycles = self.plans = 0
 
-    def plan(self, snapshot: SchedulingSnapshot, line: SchedulingQueue | None = None) -> SchedulingPlan:
+    def plan(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings,
+             line: SchedulingQueue | None = None) -> SchedulingPlan:
         """Return the plan.
 
         ``line``: a queue of the waiting pods that the caller keeps. The waiting pods of the
         snapshot are not read then. With a ``LaneQueue`` the plan has no wait reason for each pod.
         """
-        reader = self.cache.demand_reader(snapshot, self.settings)
-        feasibility = self._renewed(snapshot, reader)
+        reader = self.cache.demand_reader(snapshot, settings)
+        feasibility = self._renewed(snapshot, reader, settings.allocation_policy)
         queue = line if line is not None else build_queue(snapshot, self.cache, reader)
         self._feasibility = None  # a plan that raises leaves no cycle
-        plan = QueuePlanner(snapshot, self.settings, feasibility, queue).plan()
+        plan = QueuePlanner(snapshot, settings, feasibility, queue).plan()
         self._feasibility = feasibility
         self.plans += 1
         if self.plans % FORGETTING == 0:
             self.cache.forget(snapshot)
         return plan
 
-    def judge(self, pod: GatedPod, snapshot: SchedulingSnapshot) -> QueuedPod | str:
+    def judge(self, pod: GatedPod, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> QueuedPod | str:
         """Return a pod with its demand for the line, or why it is released."""
-        return judge(pod, self.cache, self.cache.demand_reader(snapshot, self.settings))
+        return judge(pod, self.cache, self.cache.demand_reader(snapshot, settings))
 
-    def _renewed(self, snapshot: SchedulingSnapshot, reader: DemandReader) -> FeasibilityCheck:
+    def _renewed(self, snapshot: SchedulingSnapshot, reader: DemandReader, policy: str) -> FeasibilityCheck:
         feasibility = self._feasibility
-        if feasibility is not None and reader is self._reader and self._is_like(snapshot, feasibility):
+        if (feasibility is not None and reader is self._reader and feasibility.policy == policy
+                and self._is_like(snapshot, feasibility)):
             self._renew(snapshot, feasibility)
         else:
             self.cycles += 1
             state = CycleState(snapshot, self.cache)
-            feasibility = FeasibilityCheck(state, Supplier(state, reader.catalogue), self.settings.allocation_policy)
+            feasibility = FeasibilityCheck(state, Supplier(state, reader.catalogue), policy)
         self._reader, self._last = reader, snapshot
         self._seen = len(feasibility.state.changed)
         return feasibility

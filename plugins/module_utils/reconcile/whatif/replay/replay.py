@@ -48,7 +48,7 @@ class Replay:
                  hours: float) -> None:
         self.start, self.durations, self.rng = start, durations, rng
         self.began, self.now, self.record = start.snapshot.now, 0.0, Record(hours * HOUR)
-        self.nodes, self.cycle = start.nodes(), LiveCycle(start.settings)
+        self.nodes, self.cycle = start.nodes(), LiveCycle()
         self.line, self.parked = LaneQueue(), Parked()
         self.free, self.returning, self.devices = Counter(start.snapshot.free), Counter[tuple[str, int]](), Devices()
         self.used = Counter(start.snapshot.used)
@@ -126,7 +126,7 @@ class Replay:
             self._follow(self.cycle.plan(replace(
                 self.start.snapshot, now=self.began + self.now, nodes=self._facts, waiting=(),
                 placements=tuple(self._placements.values()), free=self.free, returning=self.returning,
-                last_placed=self._last_placed, used=self.used), self.line))
+                last_placed=self._last_placed, used=self.used), self.start.settings, self.line))
             self._work()
 
     def _follow(self, plan: SchedulingPlan) -> None:
@@ -223,7 +223,7 @@ class Replay:
     def _come(self, visit: Visit) -> None:
         self.record.guests.append(visit.guest)
         self._visits[visit.pod.uid] = visit
-        queued = self.cycle.judge(visit.pod, self.start.snapshot)
+        queued = self.cycle.judge(visit.pod, self.start.snapshot, self.start.settings)
         if isinstance(queued, QueuedPod):
             visit.queued = queued
             self._stale = self.line.add(queued) or self._stale

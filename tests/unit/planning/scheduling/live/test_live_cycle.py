@@ -134,7 +134,7 @@ class History:
         for name in self.cluster.nodes:
             if self.rng.random() < 0.2:
                 labels = self.rng.choice(({}, {"zone": f"z{self.rng.randrange(3)}"}))
-                taints = self.rng.choice(((), (), ({"key": "k", "effect": "NoSchedule"},)))
+                taints: list[t.Any] = self.rng.choice(([], [], [{"key": "k", "effect": "NoSchedule"}]))
                 self.cluster.said[name] = node(name, labels=labels, allocatable={"cpu": str(CPU)}, taints=taints,
                                                unschedulable=self.rng.random() < 0.1).node
 
@@ -162,11 +162,11 @@ ALL_RULES = [RULES, WAIT, Rules(unserved="wait", allocation_policy="differentnod
 def test_it_plans_as_a_new_cycle_does(rng: random.Random, rules: Rules) -> None:
     placed = waited = 0
     for _unused in range(4):
-        history, live = History(rng, slow_cluster(rng, rules)), LiveCycle(rules)
+        history, live = History(rng, slow_cluster(rng, rules)), LiveCycle()
         for step in range(12):
             history.arrive(step)
             snapshot = history.snapshot()
-            found = live.plan(snapshot)
+            found = live.plan(snapshot, rules)
             assert found == plan_placements(snapshot, rules)
             placed, waited = placed + len(found.placements), waited + len(found.wait_reasons)
             history.follow(found)
@@ -182,29 +182,29 @@ def test_pods_count_where_the_labels_of_their_node_are_now() -> None:
     there = raw_pod("there", labels={"app": "a"})
     full = node("n0", there, labels={"zone": "a"}, stock={A100: Stock(bound=1, limit=1)})
     others = [node(f"n-{zone}", labels={"zone": zone}) for zone in "ab"]
-    live = LiveCycle(WAIT)
-    first = live.plan(make_snapshot(full, *others, gated("p0", **near), free=2, classes=CLASSES))
+    live = LiveCycle()
+    first = live.plan(make_snapshot(full, *others, gated("p0", **near), free=2, classes=CLASSES), WAIT)
     moved = replace(full, node=replace(full.node, labels={**full.node.labels, "zone": "b"}))
-    then = live.plan(make_snapshot(moved, *others, gated("p1", **near), free=2, classes=CLASSES))
+    then = live.plan(make_snapshot(moved, *others, gated("p1", **near), free=2, classes=CLASSES), WAIT)
     assert [each.node for plan in (first, then) for each in plan.placements] == ["n-a", "n-b"]
     assert live.cycles == 1
 
 
 def test_no_more_results_are_kept_than_asked() -> None:
-    live, nodes = LiveCycle(WAIT, most_kept=4), [node("n0"), node("n1")]
+    live, nodes = LiveCycle(most_kept=4), [node("n0"), node("n1")]
     for number in range(12):
         live.plan(make_snapshot(*nodes, gated(f"p{number}", tolerations=[{"key": f"k{number}"}]),
-                                free=2, classes=CLASSES))
+                                free=2, classes=CLASSES), WAIT)
     assert 3 <= live.cycles <= 6
 
 
 def test_a_plan_that_raises_leaves_no_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
-    live, snapshot = LiveCycle(WAIT), make_snapshot(node("n0"), gated("p0"), free=2)
+    live, snapshot = LiveCycle(), make_snapshot(node("n0"), gated("p0"), free=2)
     with monkeypatch.context() as patch:
         patch.setattr(QueuePlanner, "plan", failing)
         with pytest.raises(RuntimeError):
-            live.plan(snapshot)
-    assert live.plan(snapshot) == plan_placements(snapshot, WAIT)
+            live.plan(snapshot, WAIT)
+    assert live.plan(snapshot, WAIT) == plan_placements(snapshot, WAIT)
     assert live.cycles == 2
 
 
@@ -239,12 +239,12 @@ def kept_line_against_new_plans(rng: random.Random, rules: Rules,
     is not said, and that is the only difference."""
     placed = passed = 0
     for _unused in range(4):
-        history, live, line = History(rng, slow_cluster(rng, rules)), LiveCycle(rules), LaneQueue()
+        history, live, line = History(rng, slow_cluster(rng, rules)), LiveCycle(), LaneQueue()
         for step in range(16):
             arrive(history, step)
             snapshot = history.snapshot()
             renew(line, live, snapshot)
-            found, new = live.plan(snapshot, line), plan_placements(snapshot, rules)
+            found, new = live.plan(snapshot, rules, line), plan_placements(snapshot, rules)
             assert (found.placements, released(found), found.wake_at) == (new.placements, released(new), new.wake_at)
             placed += len(found.placements)
             passed += len(new.wait_reasons) - len(found.wait_reasons)
@@ -256,9 +256,9 @@ def kept_line_against_new_plans(rng: random.Random, rules: Rules,
 def test_pods_that_are_alike_are_not_looked_at_again() -> None:
     pods = [gated(f"p{i}", age=9.0 - i) for i in range(6)]
     snapshot = make_snapshot(node("n0"), *pods, free=2, classes=CLASSES)
-    live, line = LiveCycle(WAIT), LaneQueue()
+    live, line = LiveCycle(), LaneQueue()
     renew(line, live, snapshot)
-    found = live.plan(snapshot, line)
+    found = live.plan(snapshot, WAIT, line)
     assert [each.pod.name for each in found.placements] == ["p0", "p1"]
     assert [reason.claim for reason in found.wait_reasons] == ["default/p2-gpu"]
     assert found.placements == plan_placements(snapshot, WAIT).placements
@@ -269,9 +269,9 @@ def test_a_pod_that_is_not_promised_what_returns_is_protected_though_one_like_it
     nodes = [node("n1", stock={A100: Stock(bound=1)}), node("n2", fabric=2)]
     pods = [gated("first", exactly(count=2), age=9.0), gated("second", exactly(count=2), age=8.0), gated("small")]
     snapshot = make_snapshot(*nodes, *pods, free=1, returning={(A100, 2): 2})
-    live, line = LiveCycle(WAIT), LaneQueue()
+    live, line = LiveCycle(), LaneQueue()
     renew(line, live, snapshot)
-    found, new = live.plan(snapshot, line), plan_placements(snapshot, WAIT)
+    found, new = live.plan(snapshot, WAIT, line), plan_placements(snapshot, WAIT)
     assert found.placements == new.placements == ()
 
 
@@ -288,9 +288,9 @@ def test_a_pod_that_terms_speak_of_is_not_passed_over(guard: dict[str, t.Any], o
     """The guard gets the only free device. Behind a pod that waits, one that no node may ever have is let go."""
     pods = [gated("guard", age=9.0, **guard), gated("waits", age=8.0), gated("never", age=7.0, **own)]
     snapshot = make_snapshot(node("n0"), *pods, free=1)
-    live, line = LiveCycle(WAIT), LaneQueue()
+    live, line = LiveCycle(), LaneQueue()
     renew(line, live, snapshot)
-    found = live.plan(snapshot, line)
+    found = live.plan(snapshot, WAIT, line)
     assert released(found) == released(plan_placements(snapshot, WAIT)) == {("never", True)}
     assert [each.pod.name for each in found.placements] == ["guard"]
 
@@ -300,17 +300,17 @@ def test_a_plan_may_have_something_new_for_a_pod_that_terms_tell_from_those_befo
     full = node("n1", stock={A100: Stock(bound=1, limit=8)}, fabric=2)
     pods = [gated("guard", age=9.0, **anti_affinity("a")), gated("a0", age=8.0, labels={"app": "a"})]
     snapshot = make_snapshot(node("n0"), full, *pods, free=2)
-    live, line = LiveCycle(WAIT), LaneQueue()
+    live, line = LiveCycle(), LaneQueue()
     renew(line, live, snapshot)
-    first = live.plan(snapshot, line)
+    first = live.plan(snapshot, WAIT, line)
     assert ([each.pod.name for each in first.placements], first.releases) == (["guard"], ())
     newcomer = gated("b0", labels={"app": "b"})
     after = replace(snapshot, placements=first.placements, waiting=(pods[1], newcomer))
     line.remove(pods[0].uid)
-    queued = live.judge(newcomer, after)
+    queued = live.judge(newcomer, after, WAIT)
     assert isinstance(queued, QueuedPod)
     assert line.add(queued)
-    assert [each.pod.name for each in live.plan(after, line).placements] == ["b0"]
+    assert [each.pod.name for each in live.plan(after, WAIT, line).placements] == ["b0"]
 
 
 def released(plan: SchedulingPlan) -> set[tuple[str, bool]]:
@@ -326,6 +326,6 @@ def renew(line: LaneQueue, live: LiveCycle, snapshot: SchedulingSnapshot) -> Non
     for uid in known - waiting.keys():
         line.remove(uid)
     for uid in waiting.keys() - known:
-        queued = live.judge(waiting[uid], snapshot)
+        queued = live.judge(waiting[uid], snapshot, RULES)
         assert isinstance(queued, QueuedPod)
         line.add(queued)

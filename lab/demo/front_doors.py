@@ -40,6 +40,10 @@ def environment(stage: Stage) -> dict[str, str]:
     return env
 
 
+AS_DEPLOYED = {"MALLOC_ARENA_MAX": "2"}
+"""Environment of the controllers in the Deployment of the role, as far as it changes what they take."""
+
+
 class Process:
     """A process with its log, stopped by its own process group."""
 
@@ -110,7 +114,7 @@ def controller_command(stage: Stage, *args: str) -> list[str]:
 
 def controller(stage: Stage, *args: str) -> Process:
     """Start the controller with the shipped RBAC, and return when it leads."""
-    process = Process("controller", controller_command(stage, *args), stage)
+    process = Process("controller", controller_command(stage, *args), stage, **AS_DEPLOYED)
     try:
         process.wait_for("leading as")
     except BaseException:

@@ -21,11 +21,13 @@ from ..values.resource_values import device_uid
 
 Json = dict[str, t.Any]
 MOST: t.Final = 20_000
+# Seconds that a time is kept. The ledger reads a node some seconds after its change.
+KEPT: t.Final = 600.0
 ALLOCATED, RELEASED, ATTACHED, DETACHED = "allocated", "released", "attached", "detached"
 
 
 class Moments:
-    """The last MOST times, and labels of pods. Thread-safe.
+    """The times of the last KEPT seconds, MOST at most, and labels of pods. Thread-safe.
 
     ``label``: the key of the pods' label that is kept, empty for none. ``clock``: seconds since the
     epoch.
@@ -33,7 +35,7 @@ class Moments:
 
     def __init__(self, label: str, clock: Callable[[], float]) -> None:
         self._label, self._clock, self._lock = label, clock, threading.Lock()
-        self._known: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
         self._labels: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def object_changed(self, kind: str, resource: ApiResource, obj: t.Any, old: t.Any) -> None:
@@ -62,16 +64,17 @@ class Moments:
 
     def note(self, what: str, key: str, when: float) -> None:
         """Note a time, in seconds since the epoch."""
+        now = self._clock()
         with self._lock:
-            self._known[what, key] = when
+            self._known[what, key] = when, now
             self._known.move_to_end((what, key))
-            if len(self._known) > MOST:
+            while len(self._known) > MOST or now - next(iter(self._known.values()))[1] > KEPT:
                 self._known.popitem(last=False)
 
     def of(self, what: str, key: str) -> float:
         """Return a time, 0.0 if it is unknown."""
         with self._lock:
-            return self._known.get((what, key), 0.0)
+            return self._known.get((what, key), (0.0, 0.0))[0]
 
     def _note_label(self, pod: Pod) -> None:
         with self._lock:

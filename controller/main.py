@@ -46,7 +46,10 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.gauges import gauges
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager.leader_election import LeaderElection
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
-from ansible_collections.composable.infra.plugins.module_utils.runtime.garbage import spare_collections
+from ansible_collections.composable.infra.plugins.module_utils.runtime.garbage import (
+    collect_seldom,
+    spare_collections,
+)
 
 log = logging.getLogger("composable.infra")
 RESYNC_SECONDS = 60.0
@@ -150,6 +153,7 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
 
     ``lease_client``: renews the GateLease, by default the engine's client.
     """
+    collect_seldom()
     engine.fence.require(lambda: leadership.held)
     engine.watch()
     engine.read_ahead()

@@ -1,11 +1,19 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exempt lasting objects from garbage collection."""
+"""Collect garbage seldom, and exempt lasting objects from it."""
 
 from __future__ import annotations
 
 import gc
+
+NEW_OBJECTS = 20_000
+"""Number of new objects after which a collection begins. While lists are read, nearly all of them stay."""
+
+
+def collect_seldom() -> None:
+    """Let a process with many lasting objects collect its garbage seldom."""
+    gc.set_threshold(NEW_OBJECTS)
 
 
 def spare_collections() -> None:

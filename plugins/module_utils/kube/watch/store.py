@@ -51,7 +51,7 @@ class BaseStore:
     Objects must not change once they are here. ``metadata.managedFields`` is dropped.
     ``indexers``: for each index a function that returns the keys under which the index finds an
     object. The same object always has the same keys. If an indexer raises, that object is missing
-    in its index.
+    in its index. ``changes`` counts the objects that came or went.
     """
 
     def __init__(self, indexers: Mapping[str, Indexer]) -> None:
@@ -62,6 +62,7 @@ class BaseStore:
         self._rewound: set[Key] = set()
         self._same_is_other = False
         self._followers: list[Changes] = []
+        self.changes = 0
         self._undelivered: Undelivered | None = None
 
     def follow(self, keys: Indexer, *, known: bool = True) -> Changes:
@@ -267,6 +268,7 @@ class BaseStore:
             self._undelivered.changes(key)
         self._take(key)
         self._objects[key] = obj
+        self.changes += 1
         self._tombstones.pop(key, None)
         for follower in self._followers:
             follower.note(obj)
@@ -280,6 +282,7 @@ class BaseStore:
         if self._undelivered:
             self._undelivered.changes(key)
         obj = self._objects.pop(key)
+        self.changes += 1
         for follower in self._followers:
             follower.note(obj)
         for index, place in self._places(obj, said=True):

@@ -61,11 +61,17 @@ class ValueStore(BaseStore, t.Generic[V]):
     def values(self, index: str, place: Hashable) -> list[V]:
         """Return the values for which the indexer ``index`` returned ``place``, without objects that
         cannot be read. Raise KeyError for an unknown index."""
-        return [found for found in self.at(index, place) if not isinstance(found, Unreadable)]
+        with self._lock:
+            objects = self._objects
+            return [found for key in self._keys(index, place) if not isinstance(found := objects[key], Unreadable)]
 
     def first_value(self, index: str, place: Hashable) -> V | None:
         """Return one of the values that ``values`` finds, or None."""
-        return next(iter(self.values(index, place)), None)
+        with self._lock:
+            for key in self._keys(index, place):
+                if not isinstance(found := self._objects[key], Unreadable):
+                    return t.cast(V, found)
+        return None
 
     def checked(self, index: str, place: Hashable) -> list[V]:
         """Return the values that ``values`` finds. Raise the error of an object that cannot be read."""

@@ -7,6 +7,7 @@ no I/O.
 
 from __future__ import annotations
 
+import operator
 import typing as t
 from collections import Counter
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from ..settings import DeviceModel
 FOREIGN = "another operator began to attach its device and left no record"
 UNREADABLE = "its annotation composable.infra/attach cannot be read"
 _READ: t.Final = tuple(each.name for each in fields(Resource) if each.name not in OF_OBJECT)
+_read: t.Final = operator.attrgetter(*_READ)
 _REQUESTED: t.Final = tuple(each.name for each in fields(Request))
 
 
@@ -144,7 +146,7 @@ class ComposableResource(Resource):
     def of(cls, resource: Resource, **seen: t.Any) -> ComposableResource:
         """Return what a plan reads of an object, with what was seen besides. A field that was seen
         wins."""
-        return cls(**{name: getattr(resource, name) for name in _READ if name not in seen}, **seen)
+        return cls(**{**dict(zip(_READ, _read(resource), strict=True)), **seen})
 
     @property
     def rivalry(self) -> str:

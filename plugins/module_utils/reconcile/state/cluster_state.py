@@ -37,7 +37,7 @@ from ...model.claim import ResourceClaim
 from ...model.node import Node
 from ...model.pod import Pod
 from ...model.resource import Resource
-from ...model.slice import DeviceKey, Slice
+from ...model.slice import DeviceKey, Shown, Slice
 from ...planning.settings import Settings
 from ..values import claim_values, request_values, resource_values
 from . import adapters, indexers
@@ -77,6 +77,10 @@ class DeviceSight:
     whole: DeviceKey | None
     user: ResourceClaim | None
     drivers: tuple[str, ...] = ()
+
+
+# Number of nodes of which the sights are kept, some for each worker.
+MOST_SIGHTS: t.Final = 64
 
 
 def _wall() -> float:
@@ -128,6 +132,7 @@ class ClusterState:
         # Copies share these, because they are computed from the stores alone.
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
         self.ending_claims = EndingClaims(self.claims, self.pods)
+        self._sights: dict[str, tuple[tuple[int, int, int], dict[str, DeviceSight]]] = {}
         self.moment: float | None = None
 
     @property
@@ -267,17 +272,27 @@ class ClusterState:
         return {name: sight.user for name, sight in self.sights(node).items() if sight.user}
 
     def sights(self, node: str) -> dict[str, DeviceSight]:
-        """Return each ComposableResource's device as the node's slices show it now."""
-        shown = self.slices.values("node", node)
-        return {each.name: self._sight(each, shown) for each in self.resources.values("node", node)}
+        """Return each ComposableResource's device as the node's slices show it now.
+
+        They are computed once for a change. A reconcile reads them several times.
+        """
+        seen = self.slices.changes, self.resources.changes, self.claims.changes
+        known = self._sights.get(node)
+        if known is None or known[0] != seen:
+            shown = [found.shown for found in self.slices.values("node", node)]
+            found = {each.name: self._sight(each, shown) for each in self.resources.values("node", node)}
+            if len(self._sights) >= MOST_SIGHTS:
+                self._sights.clear()
+            known = self._sights[node] = seen, found
+        return known[1]
 
     def sick_devices(self, node: str) -> list[tuple[DeviceKey, str]]:
         """Return the devices of a node that their driver withholds from new claims, each with its
         taint."""
         return [each for found in self.slices.values("node", node) for each in found.shown.sick]
 
-    def _sight(self, resource: Resource, node_slices: list[Slice]) -> DeviceSight:
-        names, shown = resource.names, [each.shown for each in node_slices]
+    def _sight(self, resource: Resource, shown: list[Shown]) -> DeviceSight:
+        names = resource.names
         keys = tuple(dict.fromkeys(key for name in names for each in shown for key in each.parts.get(name, ())))
         wholes = [each.whole[name] for name in names for each in shown if name in each.whole]
         own = (claim for key in keys if (claim := self.claims.first_value("device", key)))
@@ -291,7 +306,7 @@ class ClusterState:
 
     def sight(self, resource: Resource) -> DeviceSight:
         """Return the device of a ComposableResource as the node's own slices show it now."""
-        return self._sight(resource, self.slices.values("node", resource.node))
+        return self._sight(resource, [found.shown for found in self.slices.values("node", resource.node)])
 
     def keeper(self, resource: Resource | None) -> ResourceClaim | None:
         """Return the claim that has the device of a ComposableResource as its allocated pool

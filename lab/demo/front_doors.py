@@ -40,7 +40,7 @@ def environment(stage: Stage) -> dict[str, str]:
     return env
 
 
-AS_DEPLOYED = {"MALLOC_ARENA_MAX": "2"}
+AS_DEPLOYED = {"MALLOC_ARENA_MAX": "1"}
 """Environment of the controllers in the Deployment of the role, as far as it changes what they take."""
 
 

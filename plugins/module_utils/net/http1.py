@@ -17,7 +17,7 @@ from typing import Protocol
 from .errors import BadResponse, TooLong
 from .tls import shutdown
 
-_RECEIVE = 1 << 16
+_RECEIVE = 1 << 14  # a TLS record is no longer
 _HEAD_LIMIT = 1 << 16
 _LINE_LIMIT = 1 << 10
 _LAST = -1

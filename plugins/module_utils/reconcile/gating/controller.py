@@ -21,7 +21,6 @@ from ...kube.errors import ApiError, Forbidden
 from ...kube.objects import nodes
 from ...model.pod import Pod
 from ...planning.actions import OpenGate, Unreserve, WaitReason
-from ...planning.device_info import GATED
 from ...planning.scheduling.live.cycle import MOST_KEPT, LiveCycle
 from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.snapshot import Placement, SchedulingPlan
@@ -33,8 +32,8 @@ from ..bookings.consumers import booked_placements, misplaced
 from ..controller import Change, Controller
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
-from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
+from ..runtime.step_marks import DecidedSteps
 from ..state.cluster_state import ClusterState
 from ..state.reservations import READY
 from ..writers.writer import Writer
@@ -65,16 +64,16 @@ class GatingController(Controller):
     """
 
     def __init__(self, state: ClusterState, writer: Writer, pools: PoolController, reporter: EventReporter,
-                 claim_steps: ClaimSteps, queue: WorkQueue[Key], threads: Threads, *, enabled: bool) -> None:
+                 steps: DecidedSteps, queue: WorkQueue[Key], threads: Threads, *, enabled: bool) -> None:
         self._state, self._writer, self._pools, self.enabled = state, writer, pools, enabled
         self.reconcilers = {GatesKey: self.reconcile, NominationsKey: self.nominate}
-        self._reporter, self._queue, self._claim_steps = reporter, queue, claim_steps
+        self._reporter, self._queue, self._steps = reporter, queue, steps
         self._gated_pods = HeldPodsLog(state, reporter)
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
         self.bookings = Bookings(queue)
         self.ends = ReservationEnds(state, queue, self.nominations, reporter, self._plan_soon, self.bookings.given_up)
-        self._opener = GateOpener(state, writer, self.ends, reporter, claim_steps, threads, self.bookings)
-        self._tracker = ReservationTracker(state, self.ends, queue, reporter, claim_steps)
+        self._opener = GateOpener(state, writer, self.ends, reporter, steps, threads, self.bookings)
+        self._tracker = ReservationTracker(state, self.ends, queue, reporter, steps)
         self._cycle, self._known_nodes = LiveCycle(MOST_KEPT), KnownNodes()
         self._planning = threading.Lock()
         self._coming = Batcher(GATHER, GATHER_MOST, state.now)
@@ -115,7 +114,7 @@ class GatingController(Controller):
             self.passes.failed(str(refused))
         else:
             self.passes.succeeded(self._took)
-            self._claim_steps.metrics.observe("gate_pass_duration_seconds", self._took)
+            self._steps.gate_pass(self._took)
         if fabric_seen and not self._state.gated_pods_planned:
             self._note_first_plan()
         if self._errors:
@@ -242,20 +241,14 @@ class GatingController(Controller):
         claims = self._state.claim_refs(placement.needs)
         self._reporter.about_pod(placement.pod, "NodeChosen", f"node {placement.node}: {placement.reason}",
                                  claims=claims)
-        if seen := self._state.held.of(placement.pod.uid).seen:
-            self._claim_steps.took("plan", claims, seen, handover=GATED, node=placement.node)
-        for claim in placement.needs:
-            self._claim_steps.begin("request", claim)
+        self._steps.node_chosen(placement)
 
     def open(self, action: OpenGate) -> None:
         """Keep the devices of a pod for its claims. Remove the gate once all pods of its group are
         ready."""
         for claim, resource in action.devices:
             self._state.holds.keep(resource, claim)
-            self._claim_steps.forget("request", claim)
-            self._claim_steps.end("slice", resource, self._state.claim_refs([claim]), GATED, node=action.node,
-                                  resource=resource)
-        self._claim_steps.begin("gate", action.pod.uid)
+        self._steps.gate_due(action)
         self._state.reservations.make_ready(action.pod.uid)
         self._opener.open_ready()
 

@@ -9,13 +9,12 @@ import functools
 from functools import partial
 
 from ...kube.errors import Forbidden
-from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
 from ...runtime.threads import Threads, run_all
 from ..bookings.bookings import Bookings
-from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
+from ..runtime.step_marks import DecidedSteps
 from ..state.cluster_state import ClusterState, Json
 from ..state.reservations import CHOSEN
 from ..writers.writer import Writer
@@ -28,10 +27,10 @@ class GateOpener:
     """Removes scheduling gates. An engine has one. Thread-safe."""
 
     def __init__(self, state: ClusterState, writer: Writer, ends: ReservationEnds, reporter: EventReporter,
-                 claim_steps: ClaimSteps, threads: Threads, bookings: Bookings) -> None:
+                 steps: DecidedSteps, threads: Threads, bookings: Bookings) -> None:
         self._bookings = bookings
         self._state, self._writer, self._ends = state, writer, ends
-        self._reporter, self._claim_steps = reporter, claim_steps
+        self._reporter, self._steps = reporter, steps
         self._threads = threads.executor(THREADS, "gate")
 
     def open_ready(self) -> None:
@@ -53,7 +52,7 @@ class GateOpener:
         """
         pod = placement.pod
         if self._bookings.changed(placement):
-            self._claim_steps.forget("gate", pod.uid)
+            self._steps.no_gate(pod.uid)
             return
         try:
             there = self._writer.pods.nominate(pod.namespace, pod.name, pod.uid, placement.node)
@@ -65,10 +64,9 @@ class GateOpener:
             self._ends.end_holds(placement)
             raise
         self._state.reservations.opened(pod.uid)
-        claims = self._state.claim_refs(placement.needs)
-        self._claim_steps.metrics.count("gate_opened_total")
-        self._claim_steps.end("gate", pod.uid, claims, GATED, then="bind", node=placement.node)
-        self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}", claims=claims)
+        self._steps.gate_opened(placement)
+        self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}",
+                                 claims=self._state.claim_refs(placement.needs))
 
     def let_go_overdue(self, now: float, why: str) -> None:
         """Release the pods that have waited for a plan longer than ``hold_timeout``.
@@ -89,12 +87,10 @@ class GateOpener:
         if self._writer.pods.ungate(release.pod):
             claims = self._state.claims_of_pod(pod) if pod else ()
             known = [claim for ref in claims if (claim := self._state.claim(ref.uid))]
-            self._claim_steps.metrics.count("gate_released_total",
-                                            reason="unserved" if release.unschedulable else "not_judged")
             self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)
             for claim in (each for each in known if not each.results):
                 self._reporter.about_claim(claim, "GateReleased", release.reason)
-            self._claim_steps.over(known, release.reason)
+            self._steps.gate_released(known, release.reason, unschedulable=release.unschedulable)
             if release.unschedulable:
                 self._tell(release)
 

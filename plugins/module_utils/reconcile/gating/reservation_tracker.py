@@ -12,13 +12,12 @@ from __future__ import annotations
 import typing as t
 
 from ...model.pod import Pod
-from ...planning.device_info import GATED
 from ...planning.scheduling.snapshot import Placement
 from ...runtime.work_queue import WorkQueue
 from ..bookings.consumers import unsuitable
 from ..keys import GatesKey, Key
-from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
+from ..runtime.step_marks import DecidedSteps
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds
@@ -34,9 +33,9 @@ class ReservationTracker:
     """Follows pods with reservations. ``pod_changed`` may be called on any thread."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds, queue: WorkQueue[Key], reporter: EventReporter,
-                 claim_steps: ClaimSteps) -> None:
+                 steps: DecidedSteps) -> None:
         self._state, self._ends, self._queue = state, ends, queue
-        self._reporter, self._claim_steps = reporter, claim_steps
+        self._reporter, self._steps = reporter, steps
 
     def pod_changed(self, reservation: Reservation, pod: Pod, gone: bool) -> None:
         """Handle a change of a pod with a reservation. ``gone`` means deleted or ended."""
@@ -116,15 +115,11 @@ class ReservationTracker:
         self._ends.give_up(reservation, reason)
 
     def _note_bound(self, placement: Placement, node: str) -> None:
-        claims = self._state.claim_refs(placement.needs)
-        # The watch event may arrive before the response to the gate's removal.
-        self._claim_steps.end("gate", placement.pod.uid, claims, GATED, then="bind", node=placement.node)
-        self._claim_steps.end("bind", placement.pod.uid, claims, GATED, node=node)
-        self._claim_steps.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), node=node)
+        self._steps.bound(placement, node)
         self._reporter.note("PodBound", f"{placement.pod.namespace}/{placement.pod.name}", f"to node {node}",
-                            claims=claims)
+                            claims=self._state.claim_refs(placement.needs))
 
     def _misjudged(self, placement: Placement, how: str, said: str) -> None:
-        self._claim_steps.metrics.count("gate_misjudged_total", reason=how)
+        self._steps.misjudged(how)
         self._reporter.about_pod(placement.pod, "NodeMisjudged", f"node {placement.node} was chosen, but {said}",
                                  "Warning", self._state.claim_refs(placement.needs))

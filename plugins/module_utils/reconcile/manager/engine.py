@@ -37,7 +37,7 @@ from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
 from ..runtime.metrics import Metrics, NoMetrics
-from ..runtime.watched_steps import WatchedSteps
+from ..runtime.step_marks import DecidedSteps, WatchedSteps
 from ..state.cluster_state import ClusterState
 from ..state.node_agents import ELSEWHERE, NodeAgents
 from ..timelines.recorder import TimelineRecorder
@@ -85,7 +85,9 @@ class Engine:
                                      self.waits.count)
         self.claim_steps = ClaimSteps(self.metrics, tracer, config.fabric.manager, clock, timelines)
 
-        self.operations = AttachOperations(self.state, self.writer, fabric, self.fence, self.reporter, self.claim_steps,
+        decided = DecidedSteps(self.state, self.claim_steps)
+
+        self.operations = AttachOperations(self.state, self.writer, fabric, self.fence, self.reporter, decided,
                                            self.threads, config.parallel_attaches, self._operation_finished)
         self.detaches = DetachOperations(self.operations,
                                          ClaimCheck(client, self.state, self.writer.resources.taints))
@@ -95,13 +97,14 @@ class Engine:
         self.planner = NodePlanner(self.state, fabric, policy, self.reporter, self.reader)
 
         self.pools = PoolController(self.state, self.writer, self.reporter, enabled=PUBLISHER in self.roles)
-        self.gating = GatingController(self.state, self.writer, self.pools, self.reporter, self.claim_steps, self.queue,
+        self.gating = GatingController(self.state, self.writer, self.pools, self.reporter, decided, self.queue,
                                        self.threads, enabled=SCALER in self.roles and settings.gating)
         self.provisioning = ProvisioningController(self.state, self.writer, self.gating, self.reporter, self.metrics,
                                                    enabled=config.provisioning_requests and self.gates)
         executor = Executor(self.state, self.writer, self.operations, self.detaches, self.rescheduler, self.gating,
-                            self.reporter, self.threads)
-        self.nodes = NodeController(self.state, self.planner, executor, self.writer, self.reporter, self.queue)
+                            self.reporter, decided, self.threads)
+        self.nodes = NodeController(self.state, self.planner, executor, self.writer, self.reporter, timelines,
+                                    self.queue)
         self.requests = RequestController(self.state, self.writer, self.queue, enabled=operates)
         self.controllers: tuple[Controller, ...] = (
             self.nodes, self.pools, self.gating, self.provisioning, self.requests,

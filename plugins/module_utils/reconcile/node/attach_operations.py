@@ -13,26 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from ...fabric.api import Device, FabricManager, Started
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...fabric.operations import handles
 from ...kube.errors import AlreadyExists, ApiError, Conflict, NotFound, NotLeading
-from ...kube.objects.claim_ref import ClaimRef
 from ...net.backoff import Backoff
 from ...planning.actions import Adopt, Attach, CreateResource, Resume
 from ...planning.device_info import kind_of
 from ...planning.node.compose import ATTACHING
 from ...runtime.threads import Threads
-from ..runtime.claim_steps import ClaimSteps
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
-from ..state import pool_devices
+from ..runtime.step_marks import DecidedSteps
 from ..state.cluster_state import ClusterState
-from ..values import resource_values
 from ..writers.writer import Writer
 
 BACKOFF, ASK_AGAIN = Backoff(0.2, longest=10.0), 2.0
@@ -47,10 +43,10 @@ class AttachOperations:
     """
 
     def __init__(self, state: ClusterState, writer: Writer, fabric: FabricManager, fence: Fence,
-                 reporter: EventReporter, claim_steps: ClaimSteps, threads: Threads, parallel: int,
+                 reporter: EventReporter, steps: DecidedSteps, threads: Threads, parallel: int,
                  on_finished: Callable[[str], object]) -> None:
         self.state, self.writer, self.fabric, self.fence = state, writer, fabric, fence
-        self.reporter, self.claim_steps, self._on_finished = reporter, claim_steps, on_finished
+        self.reporter, self.steps, self._on_finished = reporter, steps, on_finished
         self.stopping = threading.Event()
         self._arriving: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -227,7 +223,7 @@ class AttachOperations:
                 self.writer.resources.operation(name, handles.written(accepted))
 
         self.reporter.tell(name, "Attaching", f"requested 1 x {model} on node {node} from the CDI Manager")
-        self._note_asked(name, node, model)
+        self.steps.requested(name, node, model)
         failures, said = 0, ""
         while self._is_wanted(name):
             if self.stopping.is_set():
@@ -256,44 +252,10 @@ class AttachOperations:
                 self.writer.resources.forget_intent(name)
 
     def _ask(self, name: str, node: str, machine: str, model: str, started: Started) -> Device:
-        """Send one request and measure it. Raise FabricError."""
-        began, clock = self.state.clock(), time.monotonic()
-
-        def took(error: FabricError | None = None) -> float:
-            seconds = time.monotonic() - clock
-            self.claim_steps.asked("attach", model, error)
-            claims = self._claims(name)
-            self.claim_steps.took("attach", claims, began, began + seconds, handover=self._handover(claims),
-                                  error=str(error or ""), node=node, model=model,
-                                  manager=self.claim_steps.manager, resource=name)
-            return seconds
-
-        try:
-            device = self.fabric.attach(machine, model, 1, self._uid(name), self._kind(name), started,
-                                        proof=partial(self._prove_wanted, name)).devices[0]
-        except FabricError as error:
-            took(error)
-            raise
-        self.claim_steps.metrics.observe("attach_duration_seconds", took())
-        return device
-
-    def _claims(self, name: str) -> tuple[ClaimRef, ...]:
-        """Return the claim that the ComposableResource is for, if it is known."""
-        known = self.state.resources.value(name)
-        claim = resource_values.noted_claim(known) if known else None
-        return (claim,) if claim else ()
-
-    def _note_asked(self, name: str, node: str, model: str) -> None:
-        """Record how long the claim waited for the request."""
-        for claim in self._claims(name):
-            if began := self.claim_steps.began("request", claim.uid):
-                self.claim_steps.took("request", [claim], began, handover=self._handover([claim]), node=node,
-                                      model=model, resource=name)
-
-    def _handover(self, claims: Iterable[ClaimRef]) -> str:
-        """Return the handover of the first known claim, or an empty string."""
-        known = (self.state.claim(claim.uid) for claim in claims)
-        return next((pool_devices.handover(self.state, claim) for claim in known if claim), "")
+        """Send one request. Raise FabricError."""
+        with self.steps.attaching(name, node, model):
+            return self.fabric.attach(machine, model, 1, self._uid(name), self._kind(name), started,
+                                      proof=partial(self._prove_wanted, name)).devices[0]
 
     def _is_wanted(self, name: str) -> bool:
         known = self.state.resources.value(name)
@@ -334,7 +296,7 @@ class AttachOperations:
         if owner := self._owner(name, device):
             self._failed(name, f"the CDI Manager answered with device {device.uid}, which {owner} already owns", "")
             return
-        self.claim_steps.begin("slice", name)
+        self.steps.attached(name)
         self._record(name, device)
         self.reporter.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")
 

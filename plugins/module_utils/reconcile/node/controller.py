@@ -23,7 +23,6 @@ from ...kube.objects.ready import outdated
 from ...model.resource import Resource
 from ...planning import actions as act
 from ...planning.actions import WaitReason
-from ...planning.device_info import DIRECT, RESCHEDULE
 from ...planning.node.compose import ONLINE
 from ...planning.node.evaluate import OPERATOR, SCALER
 from ...planning.pool.plan import READY_CONDITION
@@ -34,8 +33,9 @@ from ..gating.controller import GatingController
 from ..keys import Key, NodeKey, NodeRecordsKey, Result
 from ..rescheduling.rescheduler import Rescheduler
 from ..runtime.event_reporter import EventReporter
+from ..runtime.step_marks import DecidedSteps
 from ..state.cluster_state import ClusterState
-from ..timelines.recorder import START_SECONDS
+from ..timelines.recorder import START_SECONDS, TimelineRecorder
 from ..timelines.timeline import Timeline, node_steps
 from ..values import resource_values
 from ..writers.resources import Notes
@@ -57,10 +57,10 @@ class Executor:
     """Carries out the actions of plans. Thread-safe."""
 
     def __init__(self, state: ClusterState, writer: Writer, operations: AttachOperations, detaches: DetachOperations,
-                 rescheduler: Rescheduler, gating: GatingController, reporter: EventReporter,
+                 rescheduler: Rescheduler, gating: GatingController, reporter: EventReporter, steps: DecidedSteps,
                  threads: Threads) -> None:
         self._state, self._writer, self._rescheduler, self._reporter = state, writer, rescheduler, reporter
-        self.claim_steps = operations.claim_steps
+        self._steps = steps
         self._threads = threads.executor(THREADS, "write")
         self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
             act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.nodes.label,
@@ -109,24 +109,10 @@ class Executor:
                 self._state.handovers.note(action.claim, action.devices, self._state.clock())
             key = f"{action.namespace}/{action.name}"
             self._reporter.note(action.condition, key, action.reason, claims=[ClaimRef(key, action.claim)])
-            self._note_handover(action)
-
-    def _note_handover(self, action: act.MarkClaim) -> None:
-        """Record that the devices of a claim are there, or that none will come."""
-        claim = self._state.claims.value(action.name, action.namespace)
-        handover = DIRECT if action.condition == READY_CONDITION else RESCHEDULE
-        self.claim_steps.forget("request", action.claim)
-        for device in action.devices:
-            self.claim_steps.end("slice", device, self._state.claim_refs([action.claim]), handover, node=action.node,
-                                 resource=device)
-        if action.condition == READY_CONDITION:
-            self.claim_steps.begin("bind", action.claim)
-            self.claim_steps.over([claim] if claim else [], node=action.node)
-        elif action.devices:
-            self.claim_steps.begin("handover", action.claim)
-        elif claim:
-            self._reporter.about_claim(claim, "AttachFailed", action.reason, "Warning")
-            self.claim_steps.over([claim], action.reason, node=action.node)
+            claim = self._state.claims.value(action.name, action.namespace)
+            self._steps.marked(action, claim)
+            if claim and not action.devices and action.condition != READY_CONDITION:
+                self._reporter.about_claim(claim, "AttachFailed", action.reason, "Warning")
 
     def _set_size(self, action: act.SetSize) -> None:
         self._writer.requests.set_size(action)
@@ -162,9 +148,9 @@ class NodeController(Controller):
     kinds = frozenset({CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, LEASES, NODES, SLICES})
 
     def __init__(self, state: ClusterState, planner: NodePlanner, executor: Executor, writer: Writer,
-                 reporter: EventReporter, queue: WorkQueue[Key]) -> None:
+                 reporter: EventReporter, timelines: TimelineRecorder, queue: WorkQueue[Key]) -> None:
         self._state, self._planner, self._executor, self._writer = state, planner, executor, writer
-        self._reporter, self._queue = reporter, queue
+        self._reporter, self._timelines, self._queue = reporter, timelines, queue
         self._scales, self._operates = SCALER in planner.policy.roles, OPERATOR in planner.policy.roles
         self._turns: dict[tuple[str, type[act.Action]], float] = {}
         self.wait_reasons: dict[str, tuple[WaitReason, ...]] = {}
@@ -220,7 +206,7 @@ class NodeController(Controller):
         generation of conditions. Also remove taints that now belong to another device.
         """
         self._state.note_uses([key.name])
-        due = self._executor.claim_steps.timelines.to_write(key.name)
+        due = self._timelines.to_write(key.name)
         first = self._first_devices(key.name, due)
         self._executor.carry_out(self._planner.plan_records(key.name).background, self._timeline_notes(due, first))
         # The watch of pods may be ahead of the watch of claims. Then the device of a running pod is
@@ -229,7 +215,7 @@ class NodeController(Controller):
         early = [each for each in due if each.uid not in first and now - each.ended < START_SECONDS]
         for timeline in due:
             if timeline not in early:
-                self._executor.claim_steps.timelines.written(timeline)
+                self._timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.resources.hold(resource, claim)
         operated = self._operated(key.name)
@@ -243,7 +229,7 @@ class NodeController(Controller):
             self._writer.resources.lift_taints(resource, keys)
         # The queue keeps only the earliest appointment of a node, so later timelines may have lost
         # theirs.
-        later = self._executor.claim_steps.timelines.next_due(key.name)
+        later = self._timelines.next_due(key.name)
         return Result(max(later, now + RETRY_SECONDS if early else now) if later else None)
 
     def _first_devices(self, node: str, due: Sequence[Timeline]) -> dict[str, str]:

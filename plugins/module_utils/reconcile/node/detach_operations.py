@@ -10,7 +10,6 @@ the request is sent, even if the request had to wait for others.
 from __future__ import annotations
 
 import contextlib
-import time
 from functools import partial
 
 from ...fabric.errors import FabricError, Missing, Uncertain, Withdrawn
@@ -67,7 +66,7 @@ class DetachOperations:
 
     def _ask_release(self, action: AskRelease) -> None:
         if reason := self._check.claimed(action.resource, action.node):
-            self._operations.claim_steps.refused(self._model(action.resource), CLAIMED)
+            self._operations.steps.detach_refused(self._model(action.resource), CLAIMED)
             self._stays(action.resource, reason)
             return
         self._writer.resources.ask_release(action.resource)
@@ -76,7 +75,7 @@ class DetachOperations:
 
     def _taint(self, action: TaintDevice) -> None:
         if reason := self._check.claimed(action.resource, action.node):
-            self._operations.claim_steps.refused(self._model(action.resource), CLAIMED)
+            self._operations.steps.detach_refused(self._model(action.resource), CLAIMED)
             self._writer.resources.withdraw_release(action.resource)
             self._stays(action.resource, reason)
 
@@ -104,26 +103,24 @@ class DetachOperations:
             return False
 
     def _detach(self, action: Detach) -> None:
-        began, claim_steps, model = time.monotonic(), self._operations.claim_steps, self._model(action.resource)
+        steps, model = self._operations.steps, self._model(action.resource)
 
         def prove() -> None:
             self._prove(action)
             self._requested.add(action.resource)
 
         try:
-            self._prove_off(action)
-            self._operations.fabric.detach(action.machine, action.device, proof=prove)
-            self._prove_gone(action)
-            claim_steps.metrics.observe("detach_duration_seconds", time.monotonic() - began)
-            claim_steps.asked("detach", model)
+            with steps.detaching(model):
+                self._prove_off(action)
+                self._operations.fabric.detach(action.machine, action.device, proof=prove)
+                self._prove_gone(action)
         except Withdrawn as error:
             if error.code == OLD_RELEASE:
                 return  # nothing is wrong, the node is asked again
-            claim_steps.refused(model, error.code or NOT_LEADING)
+            steps.detach_refused(model, error.code or NOT_LEADING)
             self._stays(action.resource, str(error))
             return
         except FabricError as error:
-            claim_steps.asked("detach", model, error)
             self._tell(action.resource, "DetachFailed", str(error), str(error))
             return
         if found := self._state.resources.value(action.resource):

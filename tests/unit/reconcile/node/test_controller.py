@@ -314,7 +314,7 @@ def test_status_of_a_request_is_written_once_when_its_last_device_has_gone(bench
 
 def timelines_with_train(bench: Bench) -> TimelineRecorder:
     """The claim train was served on node-0, and its pod runs: its timeline is due."""
-    claim_steps, claim = bench.operations.claim_steps, bench.api.one(CLAIMS, "train", "default")
+    claim_steps, claim = bench.claim_steps, bench.api.one(CLAIMS, "train", "default")
     claim_steps.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
     claim_steps.over([read_claim(claim)], node="node-0")
     claim_steps.timelines.running([ClaimRef.of(claim)])

@@ -33,12 +33,13 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Evidence,
     NodeTrouble,
 )
+from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted
 
 from . import device_request
 from .claim_check import ClaimCheck
 from .device_request import DeviceRequest, Work
 from .evidence_book import EvidenceBook
-from .node_operations import KernelReport, NodeOperations, NotThereYet, Wanted
+from .node_operations import KernelReport, NodeOperations, NotThereYet
 from .node_state import NodeState
 from .vendor_plugin.plugin_control import HoldingPlugin, PluginControl
 
@@ -218,8 +219,8 @@ class DeviceWork:
             return time.time() + BUSY_SECONDS
         try:
             before = _begun(request)
-            wanted = Wanted(request.device, request.uuid or before.uuid, self._others(request))
-            evidence = self._operations.bring_up(wanted, before, self._noting(request))
+            wanted = Wanted(request.device, request.uuid or before.uuid, self._others(request), before)
+            evidence = self._operations.bring_up(wanted, self._noting(request))
         except NotThereYet:
             return self._await(request, turn)
         finally:
@@ -308,8 +309,8 @@ class DeviceWork:
         Only its driver can identify it. Raises NotThereYet.
         """
         try:
-            wanted = Wanted(request.device, request.uuid, self._others(request))
-            return self._operations.bring_up(wanted, before, self._noting(request))
+            wanted = Wanted(request.device, request.uuid, self._others(request), before)
+            return self._operations.bring_up(wanted, self._noting(request))
         except NodeTrouble:  # The release notes the problem.
             return self._book.of(request.uid) or before
 

@@ -26,8 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
-from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted as NodeWanted
-from ansible_collections.composable.infra.plugins.module_utils.node.search import is_possible, look
+from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted, is_possible, look
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import (
     CXL_MEMORY,
     VENDORS,
@@ -37,7 +36,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.vendors impo
 from ansible_collections.composable.infra.plugins.module_utils.planning.bar_room import BAR_ROOM
 
 from .host_files import DevicesBefore
-from .node_operations import KernelReport, Note, NotThereYet, Plugin, Wanted
+from .node_operations import KernelReport, Note, NotThereYet, Plugin
 
 log = logging.getLogger("composable.infra")
 FEATURES = "etc/kubernetes/node-feature-discovery/features.d"
@@ -80,19 +79,20 @@ class HostOperations:
         """
         self._before.addresses()
 
-    def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
+    def bring_up(self, wanted: Wanted, note: Note) -> Evidence:
         """See the protocol.
 
         Without a UUID, the device is one that the agent's first start did not find.
         """
-        known = wanted.known if wanted.uuid else wanted.known | (self._before.addresses() - {before.address})
-        if not self._candidates(wanted.uuid, known):
+        before = wanted.before or Evidence(PREPARING, wanted.device)
+        if not wanted.uuid:
+            wanted = replace(wanted, known=wanted.known | (self._before.addresses() - {before.address}))
+        if not self._candidates(wanted):
             raise NotThereYet
         options = replace(self._options, event_patience=CANDIDATE_SECONDS, search_patience=CANDIDATE_SECONDS,
                           rescan="never")
-        node_wanted = NodeWanted(wanted.device, wanted.uuid, known, before)
         try:
-            return up.bring_up(self._host, node_wanted, options, note)
+            return up.bring_up(self._host, wanted, options, note)
         except NodeTrouble as trouble:
             if trouble.reason != NOT_ON_BUS:
                 raise
@@ -101,9 +101,10 @@ class HostOperations:
         finally:
             self._seen.at = 0.0
 
-    def _candidates(self, uuid: str, known: frozenset[str]) -> list[str]:
+    def _candidates(self, wanted: Wanted) -> list[str]:
         """Return the addresses of devices that are, or may be, the wanted device."""
-        there = [d for d in self._devices(0.0) if is_possible(self._root, d, uuid, known, self._options)]
+        uuid = wanted.uuid
+        there = [d for d in self._devices(0.0) if is_possible(self._root, d, uuid, wanted.known, self._options)]
         return [d.address for d in there if not uuid or d.uuid == uuid or (d.uuid is None and _may_tell(d))]
 
     def look_for_devices(self) -> None:

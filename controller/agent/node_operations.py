@@ -11,21 +11,9 @@ from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.release import VendorPlugin
+from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted
 
 Note = Callable[[Evidence], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A device to bring up.
-
-    ``device``: its UID at the CDI Manager. ``uuid``: of the GPU, empty if unknown. ``known``: PCI
-    addresses and UUIDs of the node's other devices.
-    """
-
-    device: str
-    uuid: str = ""
-    known: frozenset[str] = frozenset()
 
 
 class NotThereYet(Exception):
@@ -60,11 +48,11 @@ class KernelReport:
 class NodeOperations(t.Protocol):
     """Act on one node. Each method may raise NodeTrouble with what was seen and what to do next."""
 
-    def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
+    def bring_up(self, wanted: Wanted, note: Note) -> Evidence:
         """Find the device on the bus, bind its driver and touch it.
 
-        Return evidence with the step Touched. ``before``: known evidence. ``note`` is called after
-        each step. Raises NotThereYet instead of waiting for a device.
+        Return evidence with the step Touched. ``note`` is called after each step. Raises
+        NotThereYet instead of waiting for a device.
         """
 
     def look_for_devices(self) -> None:

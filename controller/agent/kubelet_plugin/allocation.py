@@ -23,7 +23,7 @@ Json = dict[str, t.Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Result:
     """One result of an allocation.
 
     ``request``: name of the claim's request, without the alternative that the scheduler took.
@@ -54,7 +54,7 @@ class Place:
         """The name of the node's pool is that of the node."""
         return self.node
 
-    def wanted(self, claim: Json, uid: str) -> list[Wanted]:
+    def results(self, claim: Json, uid: str) -> list[Result]:
         """Return the results for this driver. Results of other drivers are left out.
 
         Raises Refused.
@@ -67,7 +67,7 @@ class Place:
             raise Refused(f"the claim {name} has no device of the driver {self.driver}")
         self._check_node(name, claims.node(claim))
         self._check_config(name, claim)
-        return [self._wanted(name, result) for result in mine]
+        return [self._result(name, result) for result in mine]
 
     def _check_node(self, name: str, node: str | None) -> None:
         if node not in (None, self.node):
@@ -84,10 +84,10 @@ class Place:
             raise Refused(f"the claim {name} has parameters for the driver {self.driver}, which accepts none. Remove "
                           "them from the claim or its DeviceClass")
 
-    def _wanted(self, name: str, result: Json) -> Wanted:
+    def _result(self, name: str, result: Json) -> Result:
         if result["pool"] != self.pool and not result.get("bindingConditions"):
             device = f"{result['device']} of pool {result['pool']}"
             raise Refused(f"the claim {name} has {device}. Allowed are pool {self.pool} and pools of the fabric")
-        return Wanted(str(result["request"]).partition("/")[0], result["pool"], result["device"],
+        return Result(str(result["request"]).partition("/")[0], result["pool"], result["device"],
                       str(result.get("shareID") or ""), bool(result.get("adminAccess")),
                       {str(name): str(amount) for name, amount in (result.get("consumedCapacity") or {}).items()})

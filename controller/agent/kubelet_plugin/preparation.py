@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
 
-from .allocation import Place, Wanted
+from .allocation import Place, Result
 from .cdi.container_edits import ContainerEdits, with_share
 from .cdi.specs import SpecFolder
 from .checkpoint import Checkpoint, PreparedClaim, PreparedDevice
@@ -71,11 +71,11 @@ class Preparation:
     def prepare(self, namespace: str, name: str, uid: str) -> PreparedClaim:
         """Prepare a claim. Raises Refused, ApiError or OSError. The kubelet then calls again."""
         self._recover()
-        wanted = self._place.wanted(self._client.get(CLAIMS, name, namespace), uid)
+        results = self._place.results(self._client.get(CLAIMS, name, namespace), uid)
         with self._lock:
             found = self._checkpoint.get(uid)
-            if found is None or not _is_same(found, wanted) or not self._specs.path(uid).exists():
-                found = self._make(PreparedClaim(uid, namespace, name, ()), wanted)
+            if found is None or not _is_same(found, results) or not self._specs.path(uid).exists():
+                found = self._make(PreparedClaim(uid, namespace, name, ()), results)
         self._prepared(found)
         return found
 
@@ -163,20 +163,20 @@ class Preparation:
         devices = [(item, self._named(uid, there, item.pool, item.device)) for item in self._allocated_here(raw, uid)]
         if not devices:  # Only the names of the devices are left.
             named = (self._named(uid, there, self._place.pool, entry) for entry in entries)
-            devices = [(Wanted("", self._place.pool, device.name), device) for device in named]
+            devices = [(Result("", self._place.pool, device.name), device) for device in named]
         found = PreparedClaim(uid, meta["namespace"], meta["name"],
                               tuple(_prepared_device(item, device) for item, device in devices))
         self._checkpoint.put(found)
         log.warning("Restored the prepared claim %s/%s from its spec, because the checkpoint had lost it",
                     found.namespace, found.name)
 
-    def _allocated_here(self, raw: Json | None, uid: str) -> list[Wanted]:
+    def _allocated_here(self, raw: Json | None, uid: str) -> list[Result]:
         """Return the claim's results on this node.
 
         None if the claim is gone or allocated on another node.
         """
         try:
-            return self._place.wanted(raw, uid) if raw is not None and claims.results(raw) else []
+            return self._place.results(raw, uid) if raw is not None and claims.results(raw) else []
         except Refused:
             return []
 
@@ -200,15 +200,15 @@ class Preparation:
         """
         return self._specs.id(uid, entry)
 
-    def _make(self, claim: PreparedClaim, wanted: list[Wanted]) -> PreparedClaim:
+    def _make(self, claim: PreparedClaim, results: list[Result]) -> PreparedClaim:
         there = {device.name: device for device in self._view.look()}
-        devices = {item.device: self._usable(there, item) for item in wanted}
-        for item in wanted:
+        devices = {item.device: self._usable(there, item) for item in results}
+        for item in results:
             self._check_free(claim.uid, item, devices[item.device])
-        self._memory.clean(self._new_memory(wanted, devices), claim.namespace)
+        self._memory.clean(self._new_memory(results, devices), claim.namespace)
         told = self._edits.of(list(devices.values()))
         made = PreparedClaim(claim.uid, claim.namespace, claim.name, tuple(
-            _prepared_device(item, devices[item.device], told.libraries) for item in wanted))
+            _prepared_device(item, devices[item.device], told.libraries) for item in results))
         edits = replace(told, devices={it.entry: with_share(told.devices[devices[it.device].name], devices[it.device],
                                                             it.share_id, it.consumed) for it in made.devices})
         self._checkpoint.put(made)
@@ -221,7 +221,7 @@ class Preparation:
             return there.get(name)
         return self._view.find(cohdi.pool_device(pool, name), there.values())
 
-    def _usable(self, there: dict[str, NodeDevice], item: Wanted) -> NodeDevice:
+    def _usable(self, there: dict[str, NodeDevice], item: Result) -> NodeDevice:
         found, is_own = self._find(there, item.pool, item.device), item.pool == self._place.pool
         name = item.device if is_own else cohdi.pool_device(item.pool, item.device)
         if found is None:
@@ -231,7 +231,7 @@ class Preparation:
             raise Refused(f"the device {name} cannot be used: {reason}")
         return found
 
-    def _check_free(self, uid: str, wanted: Wanted, device: NodeDevice) -> None:
+    def _check_free(self, uid: str, result: Result, device: NodeDevice) -> None:
         """Refuse a device that another claim has.
 
         Two claims may have a device if the scheduler shared it between them, or with administrative
@@ -239,7 +239,7 @@ class Preparation:
         """
         for other in self._checkpoint.claims():
             both = [each for each in other.devices if each.address == device.address and not each.admin]
-            if other.uid == uid or wanted.admin or all(each.share_id and wanted.share_id for each in both):
+            if other.uid == uid or result.admin or all(each.share_id and result.share_id for each in both):
                 continue
             name = f"{other.namespace}/{other.name}"
             if not self._is_over(other):
@@ -249,13 +249,13 @@ class Preparation:
                               f"That claim has ended, but {reason}")
             self._drop(other.uid)
 
-    def _new_memory(self, wanted: list[Wanted], devices: dict[str, NodeDevice]) -> list[NodeDevice]:
+    def _new_memory(self, results: list[Result], devices: dict[str, NodeDevice]) -> list[NodeDevice]:
         """Return the CXL memory that no claim has prepared yet, not even this claim.
 
         It may hold data of another tenant.
         """
         held = {each.address for claim in self._checkpoint.claims() for each in claim.devices if not each.admin}
-        found = {item.device: devices[item.device] for item in wanted if not item.admin}
+        found = {item.device: devices[item.device] for item in results if not item.admin}
         return [device for device in found.values() if device.type == MEMORY and device.address not in held]
 
     def _is_over(self, prepared: PreparedClaim) -> bool:
@@ -278,7 +278,7 @@ class Preparation:
         self._checkpoint.drop(uid)
 
 
-def _prepared_device(item: Wanted, device: NodeDevice, libraries: bool = False) -> PreparedDevice:
+def _prepared_device(item: Result, device: NodeDevice, libraries: bool = False) -> PreparedDevice:
     return PreparedDevice(item.request, item.pool, item.device, device.address, device.uuid, item.share_id, item.admin,
                           libraries, item.consumed)
 
@@ -288,6 +288,6 @@ def _is_device(prepared: PreparedDevice, uuid: str, address: str) -> bool:
     return prepared.uuid == uuid if prepared.uuid and uuid else prepared.address == address
 
 
-def _is_same(prepared: PreparedClaim, wanted: list[Wanted]) -> bool:
+def _is_same(prepared: PreparedClaim, results: list[Result]) -> bool:
     return [(d.request, d.pool, d.device, d.share_id) for d in prepared.devices] == \
-        [(w.request, w.pool, w.device, w.share_id) for w in wanted]
+        [(r.request, r.pool, r.device, r.share_id) for r in results]

@@ -20,7 +20,6 @@ from ansible_collections.composable.infra.controller.agent.node_operations impor
     Note,
     NotThereYet,
     Plugin,
-    Wanted,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABLE_RESOURCES,
@@ -56,6 +55,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     NodeTrouble,
 )
 from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted, VendorPlugin
+from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted
 from ansible_collections.composable.infra.plugins.module_utils.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, FakeApi
 
@@ -96,11 +96,12 @@ class FakeOperations:
     def places(self) -> dict[str, str | int]:
         return self.shared
 
-    def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
+    def bring_up(self, wanted: Wanted, note: Note) -> Evidence:
         if wanted.device not in self.bus:
             raise NotThereYet
         self._called("bring_up", wanted.device)
         address = f"0000:{16 + sorted(self.bus).index(wanted.device):02x}:00.0"
+        before = wanted.before or Evidence(PREPARING, wanted.device)
         evidence = replace(before, address=address, uuid=self.bus[wanted.device]).without_trouble()
         if evidence.has(TOUCHED) and not self.was_used(evidence):
             evidence = replace(evidence, phase=PREPARING, steps=())

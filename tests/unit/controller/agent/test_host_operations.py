@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.host_operations import FEATURES, HostOperations
-from ansible_collections.composable.infra.controller.agent.node_operations import NotThereYet, Wanted
+from ansible_collections.composable.infra.controller.agent.node_operations import NotThereYet
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     BOUND,
     DRIVER_FAILED,
@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     NodeTrouble,
 )
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
+from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted
 from ansible_collections.composable.infra.tests.unit.node.fake_node import (
     PORT_A,
     PORT_B,
@@ -50,9 +51,9 @@ def operations_of(node: FakeNode, **options: t.Any) -> HostOperations:
 def test_brought_up_by_its_uuid(node: FakeNode) -> None:
     operations, noted = operations_of(node), list[Evidence]()
     with pytest.raises(NotThereYet):
-        operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+        operations.bring_up(Wanted("dev-1", "GPU-a", before=START), noted.append)
     node.come(Card(A, "GPU-a"))
-    done = operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+    done = operations.bring_up(Wanted("dev-1", "GPU-a", before=START), noted.append)
     assert [step.step for step in done.steps] == [ON_BUS, BOUND, TOUCHED]
     assert (done.uuid, done.address, done.by, done.phase) == ("GPU-a", A, "agent", PREPARING)
     assert noted[-1] == done
@@ -98,13 +99,13 @@ def test_another_that_comes_first_is_not_waited_out(node: FakeNode) -> None:
     operations, noted = operations_of(node), list[Evidence]()
     node.come(Card(A, "GPU-b"))
     with pytest.raises(NotThereYet):
-        operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+        operations.bring_up(Wanted("dev-1", "GPU-a", before=START), noted.append)
     assert noted[-1] == START, "what was noted about another device is taken back"
     with pytest.raises(NotThereYet):
-        operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+        operations.bring_up(Wanted("dev-1", "GPU-a", before=START), noted.append)
     node.come(Card(B, "GPU-a"))
-    assert operations.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append).address == B
-    assert operations.bring_up(Wanted("dev-2", "GPU-b"), Evidence(PREPARING, "dev-2"), noted.append).address == A
+    assert operations.bring_up(Wanted("dev-1", "GPU-a", before=START), noted.append).address == B
+    assert operations.bring_up(Wanted("dev-2", "GPU-b"), noted.append).address == A
 
 
 def die(node: FakeNode, address: str) -> None:
@@ -118,7 +119,7 @@ def test_a_dead_device_is_not_taken_for_the_new_one(node: FakeNode) -> None:
     node.come(Card(A, "GPU-old"))
     die(node, A)
     node.come(Card(B, "GPU-a"))
-    done = operations.bring_up(Wanted("dev-1"), START, noted.append)
+    done = operations.bring_up(Wanted("dev-1", before=START), noted.append)
     assert done.address == B
     assert {each.address for each in noted} <= {"", B}
 
@@ -150,14 +151,14 @@ def test_a_dead_device_that_is_open_stays_and_is_told(node: FakeNode) -> None:
 def test_a_first_touch_that_fails_is_told_as_such(node: FakeNode) -> None:
     node.come(Card(A, "GPU-a", broken="touch"))
     with pytest.raises(NodeTrouble, match="RmInitAdapter failed") as failed:
-        operations_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
+        operations_of(node).bring_up(Wanted("dev-1", "GPU-a", before=START), lambda evidence: None)
     assert failed.value.reason == DRIVER_FAILED
 
 
 def test_a_display_of_the_board_is_nobodys_gpu(node: FakeNode) -> None:
     node.come(Card(C, "", files={"vendor": "0x1a03"}, pci_class="0x030000"))
     with pytest.raises(NotThereYet):
-        operations_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
+        operations_of(node).bring_up(Wanted("dev-1", "GPU-a", before=START), lambda evidence: None)
 
 
 def test_without_a_uuid_it_is_the_one_that_is_new(node: FakeNode) -> None:
@@ -165,10 +166,10 @@ def test_without_a_uuid_it_is_the_one_that_is_new(node: FakeNode) -> None:
     operations_of(node).take_stock()
     node.come(Card(B, "GPU-b"))
     later = operations_of(node)
-    assert later.bring_up(Wanted("dev-1"), START, lambda evidence: None).address == B
+    assert later.bring_up(Wanted("dev-1", before=START), lambda evidence: None).address == B
     others = frozenset({B, "GPU-b"})
     with pytest.raises(NotThereYet):
-        later.bring_up(Wanted("dev-2", "", others), Evidence(PREPARING, "dev-2"), lambda evidence: None)
+        later.bring_up(Wanted("dev-2", "", others), lambda evidence: None)
 
 
 def test_room_behind_the_named_ports_is_told(node: FakeNode) -> None:

@@ -8,8 +8,6 @@ It reads the current request and the current claims.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -30,15 +28,12 @@ WITHDRAWN = "the operator has withdrawn its request to release the device"
 class ClaimCheck:
     """Read the API server directly, because a watch may be late.
 
-    ``own_driver``: the driver of the agent's kubelet plugin, empty for none. ``prepared_for`` may
-    be set. It gets the UUID and the address of a device, and returns in a sentence which claim has
-    the device prepared on this node, empty for none. A prepared device stays, also if its claim is
-    gone from the API server.
+    ``own_driver``: the driver of the agent's kubelet plugin, empty for none. A device that this
+    plugin has prepared stays, also if its claim is gone from the API server.
     """
 
     def __init__(self, client: Client, state: NodeState, own_driver: str = "") -> None:
         self._client, self._state = client, state
-        self.prepared_for: Callable[[str, str], str] = _no_claim
         self._drivers = DRA_DRIVERS | {own_driver}
 
     def in_the_way(self, request: DeviceRequest, uuid: str) -> str:
@@ -47,7 +42,7 @@ class ClaimCheck:
         ``uuid``: of the GPU, empty if unknown.
         """
         try:
-            return (self._withdrawn(request) or self.prepared_for(uuid, _address(request))
+            return (self._withdrawn(request) or self._state.own_plugin.holder(uuid, _address(request))
                     or self._claimed(request, uuid))
         except ApiError as error:
             return f"the agent cannot find out whether a claim uses the device: {error}"
@@ -72,8 +67,3 @@ class ClaimCheck:
 
 def _address(request: DeviceRequest) -> str:
     return request.evidence.address if request.evidence else ""
-
-
-def _no_claim(_uuid: str, _address: str) -> str:
-    """Return "", for a node without a kubelet plugin of the agent."""
-    return ""

@@ -39,6 +39,7 @@ from . import device_request
 from .claim_check import ClaimCheck
 from .device_request import DeviceRequest, Work
 from .evidence_book import EvidenceBook
+from .lane import Duty, Lane
 from .node_operations import KernelReport, NodeOperations, NotThereYet
 from .node_state import NodeState
 from .vendor_plugin.plugin_control import HoldingPlugin, PluginControl
@@ -72,12 +73,11 @@ class Patience:
 class _Turn:
     """Memory of the work on a device. It starts again when the requested work changes.
 
-    ``since``: seconds since the epoch. ``began``, ``looked``, ``not_before``: seconds of
-    ``time.monotonic()``, which decide how long to wait.
+    ``began``, ``looked``, ``not_before``: seconds of ``time.monotonic()``, which decide how long to
+    wait.
     """
 
     what: tuple[Work, str, str]
-    since: float
     began: float
     looked: float
     not_before: float = 0.0
@@ -89,21 +89,16 @@ class DeviceWork:
 
     Thread-safe, as long as no name is worked on twice at the same time.
 
-    ``changed()`` is called after work on the bus. ``again(name)`` queues a name. ``removed()`` is
-    called when a device has left the bus. The removal is noted, and the device may be detached,
-    only after it returns. ``control``: the pods of the vendors' plugins. Such a plugin may have a
-    device open that is to be released.
+    ``lane``: queues names again, and the work for the plugins. ``control``: the pods of the
+    vendors' plugins. Such a plugin may have a device open that is to be released.
     """
 
     def __init__(self, state: NodeState, book: EvidenceBook, operations: NodeOperations, check: ClaimCheck,
-                 patience: Patience, changed: Callable[[], None], again: Callable[[str], None],
-                 removed: Callable[[], None], control: PluginControl) -> None:
+                 patience: Patience, lane: Lane, control: PluginControl) -> None:
         self._state, self._book, self._operations, self._check = state, book, operations, check
-        self._patience, self._changed, self._again, self._removed = patience, changed, again, removed
-        self._control = control
+        self._patience, self._lane, self._control = patience, lane, control
         self._turns: dict[str, _Turn] = {}
         self._checked: set[str] = set()
-        self._known: dict[str, tuple[str, bool]] = {}
         self._bringing_up = threading.Lock()
         self._handlers: dict[Work, Callable[[DeviceRequest, _Turn], float | None]] = {
             Work.NOTHING: self._rest, Work.BRING_UP: self._bring_up, Work.LOOK: self._look,
@@ -117,25 +112,11 @@ class DeviceWork:
         """Return the ComposableResource with this name, None for none."""
         return next((request for request in self.requests() if request.name == name), None)
 
-    def is_new(self, request: DeviceRequest) -> bool:
-        """Return whether the device of a ComposableResource, or its attach, is new since the last
-        call.
-        """
-        before, self._known[request.uid] = self._known.get(request.uid), (request.device, request.coming)
-        return before != (request.device, request.coming) and bool(request.device or request.coming)
-
     def forget(self, uid: str) -> None:
         """Forget the ComposableResource with this uid, which is gone."""
         self._turns.pop(uid, None)
-        self._known.pop(uid, None)
         self._checked.discard(uid)
         self._book.forget(uid)
-
-    def asked_at(self, uid: str) -> float:
-        """Return when the current work was requested, in seconds since the epoch, 0.0 for no work.
-        """
-        turn = self._turns.get(uid)
-        return turn.since if turn else 0.0
 
     def pending(self, request: DeviceRequest) -> bool:
         """Return whether the device is still to be brought up and no problem prevents it."""
@@ -144,22 +125,19 @@ class DeviceWork:
         return work in (Work.BRING_UP, Work.LOOK) and not hopeless
 
     def work(self, name: str) -> float | None:
-        """Work on a ComposableResource.
-
-        Return when to work on it again, in seconds since the epoch.
-        """
+        """Work on a ComposableResource. Return in how many seconds to work on it again."""
         request = self.request(name)
         if request is None:
             return None
         turn = self._turn(request)
         if (rest := turn.not_before - time.monotonic()) > 0:
-            return time.time() + rest
+            return rest
         try:
             return self._handlers[turn.what[0]](request, turn)
         except NodeTrouble as trouble:
             return self._failed(request, turn, trouble)
         finally:
-            self._changed()
+            self._lane.add(Duty.PLUGIN)
 
     def clear_dead(self) -> None:
         """Take dead devices off the bus that belong to no ComposableResource.
@@ -168,7 +146,7 @@ class DeviceWork:
         """
         for trouble in self._operations.clear_dead(self._others(None)):
             log.warning("%s: %s", trouble.reason, trouble.message)
-        self._changed()
+        self._lane.add(Duty.PLUGIN)
 
     def look_after(self, reports: t.Sequence[KernelReport]) -> None:
         """Notice devices that left the bus without a release, and removed devices that are back.
@@ -181,10 +159,10 @@ class DeviceWork:
                 # When its answer is lost, a detach is repeated. It would then pull the device from
                 # its driver.
                 self._checked.discard(request.uid)
-                self._again(request.name)
+                self._lane.add(request.name)
             # A plugin has announced the device since.
             if not request.wanted and self._work_of(request) == Work.BRING_UP:
-                self._again(request.name)
+                self._lane.add(request.name)
             if evidence is None or evidence.phase != READY or _lost(evidence) or request.uid not in self._checked:
                 continue
             lines = [r.line for r in reports if r.xid == LOST_XID and r.address == evidence.address]
@@ -200,7 +178,8 @@ class DeviceWork:
         turn = self._turns.get(request.uid)
         if turn is None or turn.what != what:
             now = time.monotonic()
-            turn = self._turns[request.uid] = _Turn(what, time.time(), now, now)
+            turn = self._turns[request.uid] = _Turn(what, now, now)
+            self._book.ask(request.uid)
         return turn
 
     def _rest(self, request: DeviceRequest, _turn: _Turn) -> None:
@@ -216,7 +195,7 @@ class DeviceWork:
         A device without a driver may be any of the wanted devices.
         """
         if not self._bringing_up.acquire(blocking=False):
-            return time.time() + BUSY_SECONDS
+            return BUSY_SECONDS
         try:
             before = _begun(request)
             wanted = Wanted(request.device, request.uuid or before.uuid, self._others(request), before)
@@ -239,7 +218,7 @@ class DeviceWork:
             turn.looked = now
             self._operations.look_for_devices()
             self._check_removed_again()
-        return time.time() + POLL_SECONDS
+        return POLL_SECONDS
 
     def _rescan_held(self, turn: _Turn, now: float) -> bool:
         leaving = any(a.evidence and a.evidence.phase == REMOVED and a.release for a in self.requests())
@@ -249,7 +228,7 @@ class DeviceWork:
         for request in self.requests():
             if request.evidence and request.evidence.phase == REMOVED:
                 self._checked.discard(request.uid)
-                self._again(request.name)
+                self._lane.add(request.name)
 
     def _look(self, request: DeviceRequest, turn: _Turn) -> float | None:
         """Check that a device that was ready before this process began is still there.
@@ -272,21 +251,21 @@ class DeviceWork:
         before = _known(request)
         if not before.address:
             if not self._bringing_up.acquire(blocking=False):
-                return time.time() + BUSY_SECONDS
+                return BUSY_SECONDS
             try:
                 before = self._identified(request, before)
             except NotThereYet:
                 # If the device comes after its detach was requested, the detach would pull it from
                 # its driver.
                 if time.monotonic() - turn.began < self._patience.event:
-                    return time.time() + POLL_SECONDS
+                    return POLL_SECONDS
             finally:
                 self._bringing_up.release()
         done = self._operations.release(replace(before, release=request.release), self._others(request),
                                         self._noting(request),
                                         lambda: self._check.in_the_way(request, before.uuid),
                                         self._holding_plugin(before))
-        self._removed()
+        self._state.own_plugin.withdraw()
         self._checked.add(request.uid)
         self._book.note(request, done)
         self._operations.tell_feature_discovery()
@@ -321,7 +300,7 @@ class DeviceWork:
         log.warning("%s: %s: %s", request.name, trouble.reason, trouble.message, extra=request.logged)
         if turn.what[0] == Work.RELEASE or turn.failures >= PASSING.get(trouble.reason, 1):
             self._note_trouble(request, trouble)
-        return time.time() + rest
+        return rest
 
     def _note_trouble(self, request: DeviceRequest, trouble: NodeTrouble) -> None:
         evidence = self._book.of(request.uid) or _begun(request)
@@ -338,7 +317,7 @@ class DeviceWork:
             trouble = evidence.trouble
             passing = trouble and trouble.reason not in WARNINGS
             self._book.note(request, evidence.without_trouble() if passing else evidence)
-            self._changed()
+            self._lane.add(Duty.PLUGIN)
 
         return note
 

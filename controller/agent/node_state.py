@@ -9,7 +9,8 @@ It watches ComposableResources, ResourceSlices, pods and its Node.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABLE_RESOURCES,
@@ -28,11 +29,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.devi
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.parts import picked
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import OnChange, Reflector
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 
+from .lane import Duty, Lane
 from .node_operations import Plugin
 
 Json = dict[str, t.Any]
@@ -41,31 +43,51 @@ _STATUS = ("phase", "conditions", "startTime", "containerStatuses", "resourceCla
            "extendedResourceClaimStatus")
 
 
+class OwnPlugin:
+    """The agent's own kubelet plugin, as the agent calls it. This one is of an agent without one."""
+
+    def poke(self) -> None:
+        """Look now, because the node, or its evidence, has changed."""
+
+    def withdraw(self) -> None:
+        """Return when no slice shows a device that has left the bus. Only then this is noted."""
+
+    def holder(self, uuid: str, address: str) -> str:
+        """Return in a sentence which claim has the device prepared on this node, empty for none."""
+        return ""
+
+
 class NodeState:
     """The watched objects of a node. Thread-safe.
 
-    ``on_resource(object, gone)`` is called after each change of a ComposableResource, and
-    ``on_other()`` after each other change. ``namespaces``: where pods of a vendor's plugin may be.
+    Each change is queued in ``lane``. ``namespaces``: where pods of a vendor's plugin may be.
+    ``own_plugin`` may be set before the start. ``gone``: UIDs of ComposableResources that are gone,
+    until they are forgotten.
     """
 
-    def __init__(self, client: Client, node: str, namespaces: Iterable[str],
-                 on_resource: Callable[[Json, bool], None], on_other: Callable[[], None]) -> None:
-        self.node, self._namespaces = node, frozenset(namespaces)
+    def __init__(self, client: Client, node: str, namespaces: Iterable[str], lane: Lane) -> None:
+        self.node, self._namespaces, self._lane = node, frozenset(namespaces), lane
         self.resources, self.slices = Store({}), Store({})
         self.pods = Store({}, trim=trimmed_pod)
-
-        def resource_changed(kind: str, obj: Json, _old: Json | None) -> None:
-            on_resource(obj, kind == "DELETED")
-
-        def other_changed(_kind: str, _obj: Json, _old: Json | None) -> None:
-            on_other()
-
+        self.own_plugin = OwnPlugin()
+        self.gone: deque[str] = deque()
         field = f"spec.nodeName={node}"
         self.reflectors = [
-            Reflector(client, COMPOSABLE_RESOURCES, self.resources, resource_changed,
+            Reflector(client, COMPOSABLE_RESOURCES, self.resources, self._resource_changed,
                       label_selector=f"{TARGET_NODE}={node_label(node)}"),
-            Reflector(client, SLICES, self.slices, other_changed, field_selector=field),
-            Reflector(client, PODS, self.pods, other_changed, field_selector=field)]
+            Reflector(client, SLICES, self.slices, self.changed, field_selector=field),
+            Reflector(client, PODS, self.pods, self.changed, field_selector=field)]
+
+    def changed(self, _kind: str, _obj: Json, _old: Json | None) -> None:
+        """Queue the work after a change of an object that is no ComposableResource."""
+        self._lane.add(Duty.PLUGIN)
+        self.own_plugin.poke()
+
+    def _resource_changed(self, kind: str, obj: Json, _old: Json | None) -> None:
+        if kind == "DELETED":
+            self.gone.append(str(obj["metadata"].get("uid")))
+        self._lane.add(obj["metadata"]["name"])
+        self._lane.add(Duty.PLUGIN)
 
     def mine(self) -> list[Json]:
         """Return the ComposableResources of this node.
@@ -129,15 +151,11 @@ class NodeDriver:
         self._node, self._name, self._by_label = node, name, by_label
         self.store = Store({}, trim=nodes.trimmed)
 
-    def reflectors(self, client: Client, on_change: Callable[[], None]) -> list[Reflector]:
+    def reflectors(self, client: Client, on_change: OnChange) -> list[Reflector]:
         """Return the reflectors that this needs."""
         if not self._by_label:
             return []
-
-        def changed(_kind: str, _obj: Json, _old: Json | None) -> None:
-            on_change()
-
-        return [Reflector(client, NODES, self.store, changed, field_selector=f"metadata.name={self._node}")]
+        return [Reflector(client, NODES, self.store, on_change, field_selector=f"metadata.name={self._node}")]
 
     def is_own(self) -> bool:
         """Return whether the agent's own driver offers the node's devices."""

@@ -60,8 +60,7 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
     mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims,
                  agent.driver.other, agent.state.pods.list, agent.report_withheld)
     plugin = KubeletPlugin(client, options, mine)
-    agent.on_change, agent.on_removed = plugin.poke, plugin.withdraw
-    agent.check.prepared_for = plugin.holder
+    agent.state.own_plugin = plugin
     plugin.start()
     try:
         yield lambda: {"kubelet_plugin": {**plugin.status(), "troubles": plugin.problems()}}

@@ -27,6 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS
 
+from ..node_state import OwnPlugin
 from .allocation import Place
 from .cdi.container_edits import ContainerEdits
 from .cdi.specs import SpecFolder
@@ -107,7 +108,7 @@ class Agent:
     report: Callable[[str, str, str], None] = _no_report
 
 
-class KubeletPlugin:
+class KubeletPlugin(OwnPlugin):
     """The plugin of one node. Call ``start`` once and ``stop`` once."""
 
     def __init__(self, client: Client, options: PluginOptions, agent: Agent) -> None:

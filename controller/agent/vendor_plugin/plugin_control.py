@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import typing as t
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted
 
+from ..metrics import AgentMetrics
 from ..node_operations import Plugin
 from ..node_state import NodeState
 
@@ -27,13 +28,10 @@ log = logging.getLogger("composable.infra")
 
 
 class PluginControl:
-    """Find and delete the plugins' pods. Thread-safe.
+    """Find and delete the plugins' pods. Thread-safe."""
 
-    ``restarted()`` is called for each deleted pod.
-    """
-
-    def __init__(self, client: Client, state: NodeState, restarted: Callable[[], None]) -> None:
-        self._client, self._state, self._restarted = client, state, restarted
+    def __init__(self, client: Client, state: NodeState, metrics: AgentMetrics) -> None:
+        self._client, self._state, self._metrics = client, state, metrics
         self._deleted: dict[str, float] = {}
 
     def live(self, plugin: Plugin) -> list[Json]:
@@ -64,7 +62,7 @@ class PluginControl:
             return False
         self._deleted[plugin.driver] = time.monotonic()
         self._state.pods.remove(pod)
-        self._restarted()
+        self._metrics.restarts.inc()
         log.info("Deleted pod %s/%s to restart the plugin of the DRA driver %s", meta["namespace"], meta["name"],
                  plugin.driver)
         return True

@@ -10,10 +10,9 @@ Devices that arrive together need one restart.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
@@ -40,8 +39,9 @@ from ..device_work import DeviceWork
 from ..evidence_book import EvidenceBook
 from ..node_operations import NodeOperations, Plugin
 from ..node_state import NodeState
+from .device_moments import DeviceMoments
 from .plugin_control import PluginControl
-from .plugin_pods import Run, began_after, is_starting, run_of
+from .plugin_pods import began_after, is_starting, run_of
 from .restart_policy import RestartPolicy, Situation
 
 Json = dict[str, t.Any]
@@ -58,86 +58,39 @@ SUCCESSOR_SECONDS = 60.0
 AGAIN_SHARE, AGAIN_TIMES = 1 / 3, 2
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstUse:
-    """The first use of a device, as this process saw it, and the plugins that ran then.
-
-    A node's clock may be set while plugins run, so the timestamps of evidence and pods do not show
-    their order.
-    """
-
-    at: float
-    ran: frozenset[Run]
-
-
 class PluginWork:
-    """The work for the vendors' plugins. One thread calls ``attend``.
-
-    All moments in memory are of ``time.monotonic()``. Work from before this process counts from its
-    start.
-    """
+    """The work for the vendors' plugins. One thread calls ``attend``."""
 
     def __init__(self, client: Client, state: NodeState, book: EvidenceBook, operations: NodeOperations,
-                 devices: DeviceWork, control: PluginControl, announce_seconds: float = ANNOUNCE_SECONDS) -> None:
+                 devices: DeviceWork, control: PluginControl, moments: DeviceMoments,
+                 announce_seconds: float = ANNOUNCE_SECONDS) -> None:
         self._client, self._state, self._book, self._operations = client, state, book, operations
-        self._devices, self._control, self._announce_seconds = devices, control, announce_seconds
+        self._devices, self._control, self._moments = devices, control, moments
+        self._announce_seconds = announce_seconds
         self._policies = {plugin.driver: RestartPolicy() for plugin in operations.plugins()}
-        self._leaving: dict[str, float | None] = {}
         self._again: dict[str, int] = {}
         self._kept: dict[str, float] = {}
         self._unshown: dict[str, float] = {}
-        self._stepped: dict[str, float] = {}
-        self._uses: dict[str, _FirstUse] = {}
-        self._began, self._last_step, self._last_arrival = time.monotonic(), 0.0, 0.0
-        self._lock = threading.Lock()
-
-    def stepped(self, request: DeviceRequest, before: Evidence | None, now: Evidence) -> None:
-        """Note a step of a device. A restart then waits for devices that arrive together."""
-        moment = time.monotonic()
-        if now.has(TOUCHED) and not (before and before.has(TOUCHED)):
-            found = (run_of(pod) for plugin in self._operations.plugins() for pod in self._control.live(plugin))
-            self._uses[request.uid] = _FirstUse(moment, frozenset(found))
-        with self._lock:
-            if before is None or before.steps != now.steps:
-                self._last_step = self._stepped[request.uid] = moment
-            if now.phase == REMOVED and (name := now.uuid or now.address):
-                self._leaving.setdefault(name, None)
-
-    def arrived(self) -> None:
-        """Note that a ComposableResource of this node is new, or its device was attached."""
-        with self._lock:
-            self._last_arrival = time.monotonic()
-
-    def find_leavers(self) -> None:
-        """Find the devices that the slices still show though the bus does not.
-
-        Call it after a start.
-        """
-        there, announced = self._operations.uuids(), self._state.announced()
-        drivers = {plugin.driver for plugin in self._operations.plugins()}
-        with self._lock:
-            for uuid, key in announced.items():
-                if there is not None and uuid not in there and key[0] in drivers:
-                    self._leaving.setdefault(uuid, None)
-
-    def forget(self, uid: str) -> None:
-        """Forget the ComposableResource with this uid, which is gone."""
-        with self._lock:
-            for known in (self._again, self._kept, self._unshown, self._stepped, self._uses):
-                known.pop(uid, None)
 
     def attend(self) -> float | None:
-        """Do the work that is due.
-
-        Return when to call again, by ``time.monotonic()``, None for never.
-        """
+        """Do the work that is due. Return in how many seconds to call again, None for never."""
+        while self._state.gone:
+            self._forget(self._state.gone.popleft())
         shown, requests = self._state.shown(), self._devices.requests()
+        self._moments.arrived(requests)
         due = [self._settle(request) for request in requests]
-        with self._lock:
-            self._leaving = {uuid: at for uuid, at in self._leaving.items() if uuid in shown}
+        self._moments.forget_hidden(shown)
         due += [self._attend_plugin(plugin) for plugin in self._operations.plugins()]
         due += [self._look_again(plugin, requests) for plugin in self._operations.plugins()]
-        return min((moment for moment in due if moment is not None), default=None)
+        first = min((moment for moment in due if moment is not None), default=None)
+        return None if first is None else first - time.monotonic()
+
+    def _forget(self, uid: str) -> None:
+        """Forget the ComposableResource with this uid, which is gone."""
+        self._devices.forget(uid)
+        self._moments.forget(uid)
+        for known in (self._again, self._kept, self._unshown):
+            known.pop(uid, None)
 
     def _settle(self, request: DeviceRequest) -> float | None:
         """Note in the evidence whether the slices show the device."""
@@ -216,7 +169,7 @@ class PluginWork:
 
     def _began_after_use(self, pod: Json, request: DeviceRequest, evidence: Evidence) -> bool:
         """Return whether the plugin began after the first use of the device."""
-        use, told = self._uses.get(request.uid), evidence.has(PLUGIN_RESTARTED)
+        use, told = self._moments.first_use(request.uid), evidence.has(PLUGIN_RESTARTED)
         if use is None:
             return began_after(pod, _moment(evidence, TOUCHED), is_successor=told)
         # The kubelet wrote the start of the containers by the node's clock, so convert the moment
@@ -228,20 +181,17 @@ class PluginWork:
         """Return whether the plugin's pod was deleted after the first use of these devices, and a
         successor is expected.
         """
-        used = max((use.at for request in up if (use := self._uses.get(request.uid))), default=self._began)
+        uses = (use.at for request in up if (use := self._moments.first_use(request.uid)))
+        used = max(uses, default=self._moments.began)
         deleted = self._control.deleted_at(plugin)
         return deleted is not None and deleted > max(used, time.monotonic() - SUCCESSOR_SECONDS)
-
-    def _last_step_of(self, requests: list[DeviceRequest]) -> float:
-        """Return when the last of these devices made its last step."""
-        with self._lock:
-            return max((self._stepped.get(request.uid, self._began) for request in requests), default=self._began)
 
     def _overdue(self, request: DeviceRequest, evidence: Evidence) -> float | None:
         own = self._operations.is_own(evidence)
         if evidence.phase != READY or (not own and self._operations.plugin(evidence) is None):
             return None
-        due = max(self._last_step_of([request]), self._kept.get(request.uid, self._began)) + self._announce_seconds
+        kept = self._kept.get(request.uid, self._moments.began)
+        due = max(self._moments.last_step_of([request]), kept) + self._announce_seconds
         if time.monotonic() < due:
             return due
         if evidence.trouble is None or evidence.trouble.reason != NOT_ANNOUNCED:
@@ -284,7 +234,7 @@ class PluginWork:
         found = self._control.live(plugin)
         coming = any(map(is_starting, found)) if found else bool(self._state.plugin_pods(plugin)) or any(
             request.evidence and self._state.shows(request.evidence) for request in up)
-        return self._last_step_of(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
+        return self._moments.last_step_of(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
 
     def _look_again(self, plugin: Plugin, requests: list[DeviceRequest]) -> float | None:
         """Restart a plugin again if it does not show a device.
@@ -298,7 +248,7 @@ class PluginWork:
                 continue
             if self._is_announced(request, evidence) or self._operations.plugin(evidence) != plugin:
                 continue
-            due.append(self._last_step_of([request]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
+            due.append(self._moments.last_step_of([request]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
             if due[-1] <= time.monotonic():
                 overdue.append(request)
         if not overdue:
@@ -331,9 +281,8 @@ class PluginWork:
         They are given by UUID or address.
         """
         shown, now = self._state.shown(), time.monotonic()
-        with self._lock:
-            return [uuid for uuid, told in self._leaving.items() if uuid in shown and shown[uuid][0] == plugin.driver
-                    and (told is None or now - told > self._announce_seconds)]
+        return [name for name, told in self._moments.leaving().items() if name in shown
+                and shown[name][0] == plugin.driver and (told is None or now - told > self._announce_seconds)]
 
     def _situation(self, waiting: bool, up: list[DeviceRequest]) -> Situation:
         done = {request.uid for request in up}
@@ -341,8 +290,8 @@ class PluginWork:
         pending = [a for a in others if self._devices.pending(a)]
         shown = [a for a in pending if a.evidence and a.evidence.phase == PREPARING and a.evidence.has(ON_BUS)]
         coming = len(pending) > len(shown) or any(a.coming for a in others)
-        with self._lock:
-            return Situation(waiting, bool(shown), coming, self._last_step, max(self._last_arrival, self._last_step))
+        step, arrival = self._moments.last_step, self._moments.last_arrival
+        return Situation(waiting, bool(shown), coming, step, max(arrival, step))
 
     def _is_preparing(self, plugin: Plugin) -> bool:
         """Return whether the kubelet may be asking this plugin to prepare a claim now."""
@@ -386,8 +335,7 @@ class PluginWork:
 
     def _note_restart(self, up: list[DeviceRequest], leaving: list[str], told: bool) -> None:
         now = time.time()
-        with self._lock:
-            self._leaving.update(dict.fromkeys(leaving, time.monotonic()))
+        self._moments.told(leaving)
         for request in up:
             assert request.evidence is not None
             ready = request.evidence.with_phase(READY)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent import agent, device_work
+from ansible_collections.composable.infra.controller.agent import device_work, evidence_book, lane
 from ansible_collections.composable.infra.plugins.module_utils.net.backoff import Backoff
 
 
@@ -15,5 +15,6 @@ from ansible_collections.composable.infra.plugins.module_utils.net.backoff impor
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rules, on a finer scale."""
     monkeypatch.setattr(device_work, "RETRY", Backoff(0.05, longest=0.2))
-    monkeypatch.setattr(agent, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr(agent, "STEP_SECONDS", 0.1)
+    monkeypatch.setattr(lane, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(evidence_book, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(evidence_book, "STEP_SECONDS", 0.1)

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.agent import NodeAgent
-from ansible_collections.composable.infra.controller.agent.bus_lane import OVERDUE_SECONDS
 from ansible_collections.composable.infra.controller.agent.device_work import Patience
+from ansible_collections.composable.infra.controller.agent.lane import OVERDUE_SECONDS
+from ansible_collections.composable.infra.controller.agent.node_state import OwnPlugin
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -94,10 +95,11 @@ def test_that_it_is_off_the_bus_is_told_after_the_plugin_beside_the_agent_knows(
     assert node.agent is not None
     book, on_bus = node.agent.book, node.operations.bus
 
-    def note() -> None:
-        told.append((t.cast(Evidence, book.of("uid-gpu-1")).phase == REMOVED, "dev-1" in on_bus))
+    class Plugin(OwnPlugin):
+        def withdraw(self) -> None:
+            told.append((t.cast(Evidence, book.of("uid-gpu-1")).phase == REMOVED, "dev-1" in on_bus))
 
-    node.agent.on_removed = note
+    node.agent.state.own_plugin = Plugin()
     ask_release(node)
     until("it is told", lambda: node.phase("gpu-1") == REMOVED)
     assert told == [(False, False)]
@@ -107,7 +109,12 @@ def test_a_device_that_the_kubelet_has_not_unprepared_stays(node: Node) -> None:
     """No claim of the API server has it: its tenant deleted the claim while the container runs."""
     prepared = {("GPU-1", "0000:10:00.0"): "the kubelet has not unprepared the claim team/c on this node"}
     assert node.agent is not None
-    node.agent.check.prepared_for = lambda uuid, address: prepared.get((uuid, address), "")
+
+    class Plugin(OwnPlugin):
+        def holder(self, uuid: str, address: str) -> str:
+            return prepared.get((uuid, address), "")
+
+    node.agent.state.own_plugin = Plugin()
     ask_release(node)
     until("it says so", lambda: node.trouble("gpu-1") == CLAIM_IN_USE)
     found = node.evidence("gpu-1")
@@ -160,7 +167,7 @@ def test_a_device_that_comes_after_its_release_was_asked_for_is_removed() -> Non
         raw = resource("gpu-3", "dev-3")
         raw["metadata"].setdefault("annotations", {})[RELEASE] = ASKED
         node.api.put(COMPOSABLE_RESOURCES, raw)
-        until("the agent has begun", lambda: agent.devices.asked_at("uid-gpu-3") > 0)
+        until("the agent has begun", lambda: agent.book.asked_at("uid-gpu-3") > 0)
         node.operations.bus["dev-3"] = "GPU-3"
         until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
         assert node.operations.calls[-2:] == [("bring_up", "dev-3"), ("release", "dev-3")]
@@ -281,7 +288,7 @@ def test_a_removal_that_hangs_is_told_and_holds_up_nothing_else(node: Node, monk
     node.operations.bus["dev-3"] = "GPU-3"
     node.api.put(COMPOSABLE_RESOURCES, resource("gpu-3", "dev-3", "GPU-3"))
     lane = agent_of(node).lane
-    monkeypatch.setattr("ansible_collections.composable.infra.controller.agent.bus_lane.OVERDUE_SECONDS", 0.05)
+    monkeypatch.setattr("ansible_collections.composable.infra.controller.agent.lane.OVERDUE_SECONDS", 0.05)
     assert OVERDUE_SECONDS > 1.0
     until("another worker takes over", lane.relieve)
     until("another device is ready meanwhile", lambda: node.phase("gpu-3") == READY)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.controller.agent import agent as agent_module
+from ansible_collections.composable.infra.controller.agent import evidence_book
 from ansible_collections.composable.infra.controller.agent.agent import NodeAgent
 from ansible_collections.composable.infra.controller.agent.device_work import Patience
 from ansible_collections.composable.infra.controller.agent.node_operations import KernelReport
@@ -566,7 +567,7 @@ def test_after_a_reboot_of_the_node_a_device_is_touched_again() -> None:
 
 
 def test_steps_wait_for_the_next_phase_so_an_attach_needs_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_module, "STEP_SECONDS", 3600.0)
+    monkeypatch.setattr(evidence_book, "STEP_SECONDS", 3600.0)
     with running() as node:
         node.operations.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
@@ -595,12 +596,12 @@ READY_AND_SHOWN = Evidence(READY, "dev-1").with_step(PLUGIN_RESTARTED, 1.0).with
     (Evidence(PREPARING, "dev-1"), Evidence(READY, "dev-1"), False),
 ])
 def test_only_further_steps_wait(before: Evidence | None, now: Evidence, waits: bool) -> None:
-    assert agent_module._may_wait(before, now) is waits
+    assert evidence_book.may_wait(before, now) is waits
 
 
 def test_steps_alone_are_written_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first device waits for the second, so that both need one restart of the plugin."""
-    monkeypatch.setattr(agent_module, "STEP_SECONDS", 0.05)
+    monkeypatch.setattr(evidence_book, "STEP_SECONDS", 0.05)
     with running() as node:
         node.operations.gates["dev-2"] = threading.Event()
         for n in (1, 2):

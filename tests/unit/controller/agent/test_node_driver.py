@@ -31,7 +31,7 @@ def test_without_the_option_no_label_counts_and_nothing_is_watched(name: str, ow
     driver = NodeDriver("n", name)
     assert driver.is_own() is own
     assert driver.other() == ""
-    assert driver.reflectors(FakeApi().client, lambda: None) == []
+    assert driver.reflectors(FakeApi().client, lambda *_: None) == []
 
 
 @pytest.mark.parametrize(("raw", "other"), [
@@ -49,7 +49,7 @@ def test_change_of_the_label_is_followed() -> None:
     api, changed = FakeApi(), threading.Event()
     driver = NodeDriver("n", OWN, by_label=True)
     api.put(NODES, labelled("gpu.nvidia.com"))
-    (reflector,) = driver.reflectors(api.client, lambda: changed.set() if driver.is_own() else None)
+    (reflector,) = driver.reflectors(api.client, lambda *_: changed.set() if driver.is_own() else None)
     reflector.start()
     try:
         assert reflector.synced.wait(5)

@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.controller.agent import node_state
+from ansible_collections.composable.infra.controller.agent.lane import Lane
 from ansible_collections.composable.infra.controller.agent.node_state import NodeState, trimmed_pod
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
@@ -23,7 +24,7 @@ ADDRESS = "0000:3b:00.0"
 
 def seeing(*devices: dict[str, object]) -> NodeState:
     """A node whose plugin shows these."""
-    made = NodeState(FakeApi().client, "node-0", [], lambda raw, gone: None, lambda: None)
+    made = NodeState(FakeApi().client, "node-0", [], Lane("node-0"))
     raw = objects.local_slice("GPU-a")
     raw["spec"]["devices"] += devices
     made.slices.upsert(raw)

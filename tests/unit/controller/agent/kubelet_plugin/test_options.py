@@ -101,7 +101,7 @@ def test_releases_of_the_agent_ask_the_checkpoint(tmp_path: Path) -> None:
     agent = node.boot()
     try:
         with kubelet_plugin(args, node.api.client, agent):
-            said = agent.check.prepared_for("GPU-a", "")
+            said = agent.state.own_plugin.holder("GPU-a", "")
     finally:
         agent.stop()
     assert said == "the kubelet has not unprepared the claim default/c on this node"

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import threading
-import time
 
-from ansible_collections.composable.infra.controller.agent.bus_lane import OVERDUE_SECONDS, BusLane
+from ansible_collections.composable.infra.controller.agent.lane import OVERDUE_SECONDS, Duty, Lane
 from ansible_collections.composable.infra.tests.unit.controller.agent.fake_operations import until
 
 
@@ -20,7 +19,7 @@ class Bench:
         self.begun: list[str] = []
         self.ended: list[str] = []
         self.gates = {"stuck": threading.Event()}
-        self.lane = BusLane("node-0", self.work, lambda: self.now)
+        self.lane = Lane("node-0", lambda: self.now)
 
     def work(self, name: str) -> float | None:
         self.begun.append(name)
@@ -38,11 +37,11 @@ class Bench:
 def test_one_at_a_time_until_it_is_overdue() -> None:
     bench = Bench()
     try:
-        bench.lane.start()
-        bench.lane.queue.add("stuck")
+        bench.lane.start(bench.work, {})
+        bench.lane.add("stuck")
         until("the first has begun", lambda: bench.begun == ["stuck"])
-        bench.lane.queue.add("other")
-        bench.lane.queue.add("stuck")
+        bench.lane.add("other")
+        bench.lane.add("stuck")
         assert not bench.lane.relieve()
         bench.now = OVERDUE_SECONDS + 1.0
         assert bench.lane.relieve()
@@ -62,14 +61,41 @@ def test_a_turn_that_fails_is_not_the_last() -> None:
         turns.append(name)
         if len(turns) == 1:
             raise ValueError
-        return time.time() if len(turns) == 2 else None
+        return 0.0 if len(turns) == 2 else None
 
-    lane = BusLane("node-0", work)
-    lane.start()
+    lane = Lane("node-0")
+    lane.start(work, {})
     try:
-        lane.queue.add("one")
+        lane.add("one")
         until("it failed", lambda: turns == ["one"])
-        lane.queue.add("two")
+        lane.add("two")
         until("its next turn came by appointment", lambda: turns == ["one", "two", "two"])
     finally:
         lane.stop()
+
+
+def test_duties_go_on_while_the_bus_hangs_and_are_stuck_by_themselves_alone() -> None:
+    bench, renewals, gate = Bench(), list[int](), threading.Event()
+
+    def renew() -> None:
+        renewals.append(1)
+        if len(renewals) == 2:
+            gate.wait(10.0)
+
+    try:
+        bench.lane.start(bench.work, {Duty.LEASE: renew})
+        bench.lane.add("stuck")
+        until("the device has begun", lambda: bench.begun == ["stuck"])
+        bench.lane.add(Duty.LEASE)
+        until("the Lease is renewed", lambda: renewals == [1])
+        bench.now = 1000.0
+        assert bench.lane.stuck() == ""
+        bench.lane.add(Duty.LEASE)
+        until("the next renewal has begun", lambda: len(renewals) == 2)
+        bench.now = 2000.0
+        assert bench.lane.stuck() == "the worker has worked on one key for 300 s: lease"
+        gate.set()
+        until("it has ended", lambda: not bench.lane.stuck())
+    finally:
+        gate.set()
+        bench.close()

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Begin and end the steps of a claim's timeline, those of the controllers and those of others.
 
-The code that decides says with one call what it did. What is measured of it is here. The scheduler
+The code that decides says with one call what it did, and this file measures it. The scheduler
 and the kubelet mark their steps on watched objects.
 """
 

@@ -34,6 +34,7 @@ from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster
     RULES,
     WAIT,
     Rules,
+    device,
     device_class,
     exactly,
     gated,
@@ -188,6 +189,23 @@ def test_pods_count_where_the_labels_of_their_node_are_now() -> None:
     then = live.plan(make_snapshot(moved, *others, gated("p1", **near), free=2, classes=CLASSES), WAIT)
     assert [each.node for plan in (first, then) for each in plan.placements] == ["n-a", "n-b"]
     assert live.cycles == 1
+
+
+def test_only_what_devices_have_in_common_begins_a_new_cycle() -> None:
+    live, several = LiveCycle(), [(device(0), device(1)), (device(2),), (shown(True),), (shown(1),)]
+    cycles = []
+    for number, samples in enumerate(several):
+        snapshot = make_snapshot(node("n0"), gated(f"p{number}"), free=2, classes=CLASSES, samples={A100: samples})
+        assert live.plan(snapshot, WAIT) == plan_placements(snapshot, WAIT)
+        cycles.append(live.cycles)
+    assert cycles == [1, 1, 2, 3], "a true is not the number 1 for a selector"
+
+
+def shown(ecc: bool | int) -> t.Any:
+    """A device with one attribute more."""
+    raw = device()
+    kind = "bool" if isinstance(ecc, bool) else "int"
+    return {**raw, "attributes": {**raw["attributes"], "ecc": {kind: ecc}}}
 
 
 def test_no_more_results_are_kept_than_asked() -> None:

@@ -14,6 +14,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.composable.infra.lab.demo.deployed import AS_DEPLOYED
 from ansible_collections.composable.infra.lab.demo.stage import Stage
 
 PACKAGE = "ansible_collections.composable.infra"
@@ -38,10 +39,6 @@ def environment(stage: Stage) -> dict[str, str]:
             "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "true",
             "PYTHONPATH": str(collections_root()), "PATH": f"{Path(sys.executable).parent}:{env.get('PATH', '')}"}
     return env
-
-
-AS_DEPLOYED = {"MALLOC_ARENA_MAX": "1"}
-"""Environment of the controllers in the Deployment of the role, as far as it changes what they take."""
 
 
 class Process:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ansible_collections.composable.infra.lab.demo.deployed import AS_DEPLOYED
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import (
     Capabilities,
     Device,
@@ -224,7 +225,8 @@ def run(sizes: Iterable[int] = SIZES) -> list[dict[str, t.Any]]:
         writes: list[str] = []
         with running(nodes, writes) as url:
             done = subprocess.run([sys.executable, "-m", __name__ if __name__ != "__main__" else __spec__.name,
-                                   str(nodes), url], capture_output=True, text=True, check=False)
+                                   str(nodes), url], capture_output=True, text=True, check=False,
+                                  env={**os.environ, **AS_DEPLOYED})
         if done.returncode:
             raise RuntimeError(done.stderr)
         if writes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ansible_collections.composable.infra.lab.demo.front_doors import AS_DEPLOYED
+from ansible_collections.composable.infra.lab.demo.deployed import AS_DEPLOYED
 
 TEMPLATE = Path(__file__).parents[3] / "roles/controllers/templates/deployment.yaml.j2"
 

@@ -41,8 +41,8 @@ class _Known:
 
     ``slices`` are the ResourceSlices of ``node``, ``pools`` their drivers and pools. ``facts`` were
     read from ``objects`` and ``remembered``. ``resources`` are the names of its ComposableResources.
-    ``moving`` are those, and ``leaving`` the pods, for which the time and the memory of this process
-    matter. ``restless``: the facts may change though no object does.
+    ``leaving`` are the pods for which the time and the memory of this process matter. ``restless``:
+    the facts may change though no object does.
     """
 
     node: Node
@@ -51,7 +51,7 @@ class _Known:
     objects: Values = ()
     resources: frozenset[str] = frozenset()
     leaving: tuple[Key, ...] = ()
-    remembered: Values | None = None
+    remembered: tuple[Values, Values] | None = None
     facts: NodeFacts | None = None
     restless: bool = True
 
@@ -151,7 +151,7 @@ class KnownNodes:
             known.facts = read(state, known.node)
             calm = remembered == _remembered(state, name, known, _busy(state))
             known.remembered = remembered if calm else None
-        known.restless = known.remembered is None or any(known.remembered[-4:])
+        known.restless = known.remembered is None or any(known.remembered[1])
         return known.facts
 
 
@@ -172,18 +172,21 @@ def _objects(state: ClusterState, name: str, known: _Known) -> Values:
             *(each for pool in known.pools for each in state.claims.at("allocated from", pool)))
 
 
-def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -> Values:
-    """Return all other values that the facts are read from: of the last inventory and of this process."""
+def _remembered(state: ClusterState, name: str, known: _Known, busy: set[str]) -> tuple[Values, Values]:
+    """Return all other values that the facts are read from: of the last inventory and of this process.
+
+    A node with any of the second values is looked at for each plan.
+    """
     uid, snapshot, now = known.node.machine, state.snapshot, state.now()
     moving = _moving(state, name) | (known.resources & busy)
-    return (state.nodes.names_at("machine", uid) if uid else (),
+    calm = (state.nodes.names_at("machine", uid) if uid else (),
             snapshot is None, snapshot and snapshot.machines.get(uid), snapshot and snapshot.sizes.get(uid),
             state.agents.missing(name), state.agents.alive(name), state.agents.places(name),
-            [(state.shares.of(request) or {}).get(name) for request in state.requests.names_at("node", "")],
-            # a node with any of these is looked at for each plan
-            state.blocks.of(name, now), _shared(state, name),
-            [_of_resource(state, resource, now) for resource in sorted(moving)],
-            [(pod := state.pods.value(key[1], key[0])) is not None and counts(state, pod) for key in known.leaving])
+            [(state.shares.of(request) or {}).get(name) for request in state.requests.names_at("node", "")])
+    return calm, (
+        state.blocks.of(name, now), _shared(state, name),
+        [_of_resource(state, resource, now) for resource in sorted(moving)],
+        [(pod := state.pods.value(key[1], key[0])) is not None and counts(state, pod) for key in known.leaving])
 
 
 def _of_resource(state: ClusterState, name: str, now: float) -> Values | None:

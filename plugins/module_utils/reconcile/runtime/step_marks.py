@@ -59,20 +59,22 @@ class DecidedSteps:
     @contextmanager
     def attaching(self, resource: str, node: str, model: str) -> Iterator[None]:
         """Measure a request to the CDI Manager that attaches a device. It may raise FabricError."""
-        began, clock, failed = self._state.clock(), time.monotonic(), None
+        began, clock = self._state.clock(), time.monotonic()
+
+        def took(error: FabricError | None = None) -> float:
+            seconds, claims = time.monotonic() - clock, self._claims(resource)
+            self._steps.asked("attach", model, error)
+            self._steps.took("attach", claims, began, began + seconds, handover=self._handover(claims),
+                             error=str(error or ""), node=node, model=model, manager=self._steps.manager,
+                             resource=resource)
+            return seconds
+
         try:
             yield
         except FabricError as error:
-            failed = error
+            took(error)
             raise
-        finally:
-            seconds, claims = time.monotonic() - clock, self._claims(resource)
-            self._steps.asked("attach", model, failed)
-            self._steps.took("attach", claims, began, began + seconds, handover=self._handover(claims),
-                             error=str(failed or ""), node=node, model=model, manager=self._steps.manager,
-                             resource=resource)
-            if failed is None:
-                self._steps.metrics.observe("attach_duration_seconds", seconds)
+        self._steps.metrics.observe("attach_duration_seconds", took())
 
     @contextmanager
     def detaching(self, model: str) -> Iterator[None]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this process saw is remembered for the ledger's next reads, and not longer."""
+"""A process keeps the times that it saw for ten minutes, in which the ledger reads them."""
 
 from __future__ import annotations
 

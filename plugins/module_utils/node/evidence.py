@@ -116,10 +116,6 @@ class Evidence:
         """Return whether node operations have finished the bring-up of this device."""
         return self.phase == READY and self.device == device
 
-    def is_removed(self, device: str) -> bool:
-        """Return whether this device is off the node's bus."""
-        return self.phase == REMOVED and self.device == device
-
     def has(self, step: str) -> bool:
         """Return whether the step was done in the direction of the phase, bring-up or release."""
         return any(s.step == step for s in self._way())

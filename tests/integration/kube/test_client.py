@@ -169,6 +169,17 @@ def test_an_expired_page_begins_again_without_pages(api: FakeApi, client: Client
     assert api.requests[-1].query == {}
 
 
+def test_a_page_of_a_version_that_a_lagging_server_has_not_seen_begins_again(api: FakeApi, client: Client) -> None:
+    """The API server waits three seconds for its watch cache to reach the token's version, then refuses."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    lagging = status(504, "Timeout", details={"causes": [cause], "retryAfterSeconds": 1},
+                     message="Timeout: Too large resource version: 30936, current: 30819")
+    api.on("GET /api/v1/nodes", page("ab", "next"), lagging, page("abc", version="99"))
+    listed = client.list(NODES, limit=2)
+    assert [item["metadata"]["name"] for item in listed.items] == list("abc")
+    assert [request.query for request in api.requests[1:]] == [{"limit": "2", "continue": "next"}, {}]
+
+
 def test_a_list_that_stays_expired_raises(api: FakeApi, client: Client) -> None:
     api.on("GET /api/v1/nodes", status(410, "Expired"))
     with pytest.raises(Gone):

@@ -116,14 +116,14 @@ class Client:
 
         ``apiVersion`` and ``kind``, which items of a list lack, are added to each. ``limit``:
         objects per page. ``trim``: returns the part of an item that is kept, page by page, so that
-        a large list is never whole in memory. If a page's continue token has expired (410), the
-        whole list is fetched once more without pages. Selectors are those of kubectl (``-l``,
-        ``--field-selector``).
+        a large list is never whole in memory. If a page's continue token has expired (410), or the
+        API server that is asked has not seen that version yet (504), the whole list is fetched once
+        more without pages. Selectors are those of kubectl (``-l``, ``--field-selector``).
         """
         query = _selectors(label_selector, field_selector)
         try:
             return self._pages(res, res.path(namespace=namespace), {**query, "limit": limit}, trim)
-        except Gone:
+        except (Gone, TooNew):
             return self._pages(res, res.path(namespace=namespace), query, trim)
 
     def is_behind(self, res: ApiResource, resource_version: str, namespace: str | None = None,

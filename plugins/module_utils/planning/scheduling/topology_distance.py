@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from .snapshot import Json
 
-STANDARD = "resource.kubernetes.io"
 _NUMA = ("numaNode", "numa")
 ONE_SWITCH, ONE_ROOT, ONE_NUMA_NODE, FAR = range(4)
 Distance = tuple[int, int]

@@ -59,26 +59,26 @@ def _system(change: Change) -> str:
 # In order of preference, with compare-and-swap first.
 DIALECTS: t.Final = (
     Dialect(
-        name="AddResourceBlock", swaps=True, merges=False, offered=resource_blocks.adds_blocks, lane=_block,
+        name="AddResourceBlock", swaps=True, offered=resource_blocks.adds_blocks, lane=_block,
         read=resource_blocks.read_blocks, ask=resource_blocks.ask_block, has=resource_blocks.block_is_here,
         taken=resource_blocks.block_is_taken, moving=resource_blocks.block_moves,
     ),
     Dialect(
-        name="Connections", swaps=False, merges=False, offered=endpoints.connects, lane=_pair,
+        name="Connections", swaps=False, offered=endpoints.connects, lane=_pair,
         read=endpoints.read_connections, ask=endpoints.ask_connection, has=endpoints.is_connected,
         taken=endpoints.is_connected_elsewhere, moving=_never,
     ),
     Dialect(
-        name="AddEndpoint", swaps=False, merges=False, offered=endpoints.zone_actions, lane=_pair,
+        name="AddEndpoint", swaps=False, offered=endpoints.zone_actions, lane=_pair,
         read=endpoints.read_zone_and_target, ask=endpoints.ask_endpoint, has=endpoints.is_in_zone,
         taken=endpoints.is_in_other_zone, moving=_never,
     ),
     Dialect(
-        name="Zones", swaps=True, merges=True, offered=endpoints.zones, lane=_zone, read=endpoints.read_zones,
+        name="Zones", swaps=True, offered=endpoints.zones, lane=_zone, read=endpoints.read_zones,
         ask=endpoints.ask_zone, has=endpoints.is_in_zone, taken=endpoints.is_in_other_zone, moving=_never,
     ),
     Dialect(
-        name="Compose", swaps=False, merges=True, offered=resource_blocks.composes, lane=_system,
+        name="Compose", swaps=False, offered=resource_blocks.composes, lane=_system,
         read=resource_blocks.read_composition, ask=resource_blocks.ask_compose, has=resource_blocks.block_is_here,
         taken=resource_blocks.block_is_taken, moving=resource_blocks.block_moves,
     ),

@@ -69,15 +69,14 @@ Changes = Sequence[Change]
 class Dialect:
     """One way of moving a device.
 
-    ``swaps`` means compare-and-swap, so a repeated request cannot take effect twice. ``merges``
-    means that the request replaces a list, so changes of the same ``lane`` share one request.
+    ``swaps`` means compare-and-swap, so a repeated request cannot take effect twice. Changes of the
+    same ``lane`` go together.
     ``has``: the machine has the unit. ``taken``: another machine has it, alone or also. ``moving``:
     the service is moving it.
     """
 
     name: str
     swaps: bool
-    merges: bool
     offered: Callable[[Change], bool]
     lane: Callable[[Change], str]
     read: Callable[[Service, Changes], Preconditions]

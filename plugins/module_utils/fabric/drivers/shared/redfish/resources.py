@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from .fields import (
-    NOTHING,
     Field,
     Resource,
     amount,
@@ -79,10 +78,7 @@ class ComputerSystem(Described):
     """A machine. Its firmware shows ``uuid`` in SMBIOS."""
 
     uuid = Field("UUID", identifier)
-    host_name = Field("HostName", text)
     power = Field("PowerState", text)
-    system_type = Field("SystemType", text)
-    use_cases = Field("Composition/UseCases", texts)
     blocks = Field("Links/ResourceBlocks", links)
     lists_blocks = Field("Links/ResourceBlocks", _is_list)
     endpoints = Field("Links/Endpoints", links)
@@ -137,7 +133,6 @@ class Zone(Described):
     blocks = Field("Links/ResourceBlocks", links)
     endpoints = Field("Links/Endpoints", links)
     members = Field("Links/Endpoints", link_set)
-    zone_type = Field("ZoneType", text)
     add_endpoint = Field("Actions/#Zone.AddEndpoint/target", path)
     remove_endpoint = Field("Actions/#Zone.RemoveEndpoint/target", path)
 
@@ -145,7 +140,6 @@ class Zone(Described):
 class FabricResource(Described):
     """A network of switches between initiators and targets."""
 
-    fabric_type = Field("FabricType", text)
     switches = Field("Switches", link)
     endpoints = Field("Endpoints", link)
     zones = Field("Zones", link)
@@ -228,7 +222,6 @@ class Connection(Described):
     targets = Field("Links/TargetEndpoints", links)
     initiator_groups = Field("Links/InitiatorEndpointGroups", links)
     target_groups = Field("Links/TargetEndpointGroups", links)
-    connection_type = Field("ConnectionType", text)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -271,20 +264,14 @@ class Part(Described):
 
 
 class TaskResource(Described):
-    """An operation in flight, done to ``percent``."""
+    """An operation in flight."""
 
     state = Field("TaskState", text)
     task_status = Field("TaskStatus", text)
     messages = Field("Messages", objects)
-    percent = Field("PercentComplete", whole)
     monitor = Field("TaskMonitor", path)
     odata_type = Field("@odata.type", text)
 
     def is_task(self) -> bool:
         """Return whether this is a Task. A monitor may answer with the result of the operation."""
         return (self.odata_type or "").lstrip("#").startswith("Task.")
-
-
-def part_of(body: Mapping[str, t.Any] | None) -> Part:
-    """Return a part, which is empty if ``body`` is None."""
-    return Part(body if body is not None else NOTHING)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import time
-import typing as t
 from collections.abc import Callable, Mapping
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
@@ -21,9 +20,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.coordination
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import AlreadyExists, ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import PLACES, places_text
 
-Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 RENEW_SECONDS = 30.0
 DURATION_SECONDS = 90

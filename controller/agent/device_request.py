@@ -9,7 +9,6 @@ No input or output.
 from __future__ import annotations
 
 import enum
-import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef, read_claim
@@ -20,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohd
     RELEASE,
     annotation,
 )
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     PREPARING,
     READY,
@@ -28,8 +28,6 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     TOUCHED,
     Evidence,
 )
-
-Json = dict[str, t.Any]
 
 
 class Work(enum.Enum):

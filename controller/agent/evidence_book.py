@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import typing as t
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import NODE
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     ANNOUNCED,
     BOUND,
@@ -34,7 +34,6 @@ from .metrics import AgentMetrics, new_steps
 from .node_state import NodeState
 from .vendor_plugin.device_moments import DeviceMoments
 
-Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 RETRY_SECONDS = 1.0
 # A write of these steps alone waits, so that the next phase is written with them. A crash may lose them, because the

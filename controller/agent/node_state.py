@@ -8,7 +8,6 @@ It watches ComposableResources, ResourceSlices, pods and its Node.
 
 from __future__ import annotations
 
-import typing as t
 from collections import deque
 from collections.abc import Iterable
 
@@ -31,13 +30,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.parts import picked
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import OnChange, Reflector
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 
 from .lane import Duty, Lane
 from .node_operations import Plugin
 
-Json = dict[str, t.Any]
 _META = ("name", "namespace", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
 _STATUS = ("phase", "conditions", "startTime", "containerStatuses", "resourceClaimStatuses",
            "extendedResourceClaimStatus")

@@ -9,7 +9,6 @@ It uses the engine's watches and planner, and never acts on devices.
 from __future__ import annotations
 
 import threading
-import typing as t
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
 from ansible_collections.composable.infra.plugins.module_utils.model.pod import Pod
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.chosen_nodes import why_not_there
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
@@ -48,7 +48,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.scale_ups import live_entries
 
-Json = dict[str, t.Any]
 NOT_TRIGGERED = "NotTriggerScaleUp"
 # A taint of no real node. It makes the planner leave out the nodes of another vertical group.
 OTHER_GROUP = "composable.infra/other-vertical-group"

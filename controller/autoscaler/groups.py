@@ -12,7 +12,6 @@ ready.
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +20,6 @@ from ansible_collections.composable.infra.plugins.module_utils.model.slice impor
 from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-
-Json = dict[str, t.Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.autosca
 )
 
 log = logging.getLogger("composable.infra")
-Json = dict[str, t.Any]
 Told = tuple[str, int, int, str]
 # Seconds of past Events that are read for pods for which Cluster Autoscaler adds nothing.
 UNTRIGGERED_SECONDS = 60.0

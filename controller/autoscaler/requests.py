@@ -10,7 +10,6 @@ devices. A Node gets a mark that it stays or leaves.
 from __future__ import annotations
 
 import functools
-import typing as t
 from collections.abc import Callable, Iterable
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, NODES
@@ -26,12 +25,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.auto
     scale_up_text,
 )
 from ansible_collections.composable.infra.plugins.module_utils.model.request import Request
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import request_name
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import Placement
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.request_values import read_request
 
-Json = dict[str, t.Any]
 Change = Callable[[tuple[ScaleUpEntry, ...]], Iterable[ScaleUpEntry]]
 # Cluster Autoscaler does not remove a node with it (FAQ, "How can I prevent Cluster Autoscaler from
 # scaling down").

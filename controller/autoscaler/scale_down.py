@@ -15,7 +15,6 @@ import contextlib
 import logging
 import threading
 import time
-import typing as t
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -39,7 +38,6 @@ log = logging.getLogger("composable.infra")
 # Cluster Autoscaler's taint on a node that it does not need. The value is the time
 # (utils/taints/taints.go).
 CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
-Json = dict[str, t.Any]
 
 
 class ScaleDowns:

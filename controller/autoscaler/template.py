@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.composable.infra.controller.autoscaler.wire import node_pb2
 from ansible_collections.composable.infra.plugins.module_utils.model.node import Node
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
     extended_resources,
 )
@@ -21,7 +21,6 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import Shape
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
-Json = dict[str, t.Any]
 HOSTNAME = "kubernetes.io/hostname"
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -33,6 +32,7 @@ from ansible_collections.composable.infra.controller.ui.rows import (
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
@@ -41,7 +41,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.sn
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
-Json = dict[str, t.Any]
 BAD_HEALTH = "Critical"
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-Json = dict[str, t.Any]
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+
 PROCESS, FABRIC, BOX, SWITCH, NODE, MACHINE, CLAIM = "process", "fabric", "box", "switch", "node", "machine", "claim"
 # The fields of each kind of row that a namespace may see. It sees no other kind of row.
 FIELDS: t.Final = {

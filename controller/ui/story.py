@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.model.claim import ResourceClaim
 from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.topology_distance import Place
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Rows, waits_of
@@ -34,7 +35,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
-Json = dict[str, t.Any]
 DEVICE: t.Final = "device"
 # The most events in a node's story.
 MOST_EVENTS: t.Final = 30

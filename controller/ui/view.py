@@ -43,12 +43,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.watch.keys i
 from ansible_collections.composable.infra.plugins.module_utils.model.pod import Pod
 from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
 from ansible_collections.composable.infra.plugins.module_utils.model.slice import Slice
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.fabric_claims import concerns
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
-Json = dict[str, t.Any]
 # Changes that are kept for pages that were disconnected for a moment.
 KEPT_CHANGES = 512
 log = logging.getLogger("composable.infra")

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+
 DOCUMENTATION = r"""
 name: cohdi_components
 short_description: Deployments of CoHDI's components
@@ -53,7 +55,6 @@ import re
 import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-Json = dict[str, t.Any]
 # Upstream's image repository and the Deployment of its chart, by our component.
 IMAGES: t.Final = {"composable-dra-driver": "publisher", "dynamic-device-scaler": "scaler",
                    "composable-resource-operator": "operator"}

@@ -74,9 +74,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 
+from ..module_utils.model.value import Json
 from ..module_utils.planning.device_info import BadSetting
 from ..module_utils.planning.settings import Settings
-from ..plugin_utils.driver_move import Json, Objects, moves, problems, way
+from ..plugin_utils.driver_move import Objects, moves, problems, way
 
 
 def driver_move(config: Mapping[str, t.Any], to: str, nodes: Sequence[Json], slices: Sequence[Json],

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+
 DOCUMENTATION = r"""
 name: found
 short_description: Objects that k8s_info has read, or a failure
@@ -51,8 +53,6 @@ import typing as t
 from collections.abc import Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
-
-Json = dict[str, t.Any]
 
 
 def found(result: Mapping[str, t.Any], unless_absent: Mapping[str, t.Any] | None = None) -> list[Json]:

@@ -9,9 +9,8 @@ import time
 import typing as t
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.plugin_utils import node_work
-
-Json = dict[str, t.Any]
 
 
 def work(resources: Iterable[Json], hosts: Mapping[str, str], slices: Sequence[Json], claims: Sequence[Json]) -> Json:

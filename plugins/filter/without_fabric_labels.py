@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+
 DOCUMENTATION = r"""
 name: without_fabric_labels
 short_description: Patches that remove the publisher's labels from nodes
@@ -44,8 +46,6 @@ _value:
 
 import typing as t
 from collections.abc import Callable, Iterable, Mapping
-
-Json = dict[str, t.Any]
 
 
 def without_fabric_labels(nodes: Iterable[Mapping[str, t.Any]], config: Mapping[str, t.Any]) -> list[Json]:

@@ -16,8 +16,9 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.dem
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import machine_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.values.claim_values import claim_phase
 
+from ..module_utils.model.value import Json
 from .fabric_hosts import HEALTHS
-from .hosts import Host, Json, group
+from .hosts import Host, group
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from ..module_utils.kube.objects import claims, cohdi, slices
 from ..module_utils.kube.objects.device_users import DeviceName, whole
+from ..module_utils.model.value import Json
 from ..module_utils.node.vendors import DRA_DRIVERS, VENDORS
 from ..module_utils.planning.device_info import DRIVER_LABEL
 from ..module_utils.planning.scheduling.filters.node_affinity import filter_node_affinity
@@ -21,7 +22,6 @@ MARK: t.Final = "composable.infra/moving-driver"
 (``opened``).
 """
 AGENT: t.Final = {"app.kubernetes.io/name": "composable-infra", "app.kubernetes.io/component": "node-agent"}
-Json = dict[str, t.Any]
 
 
 @dataclass(frozen=True, slots=True)

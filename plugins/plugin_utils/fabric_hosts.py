@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Machine
 
-from .hosts import Host, Json, group, unique_names
+from ..module_utils.model.value import Json
+from .hosts import Host, group, unique_names
 
 # Default fields of a host's devices. Machine and fabric are fields of the host.
 DEVICE_FIELDS = ("uid", "model", "kind", "state", "health", "serial", "size")

@@ -19,6 +19,7 @@ from ansible.module_utils.common.validation import check_type_dict
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
 from ansible_collections.composable.infra.plugins.module_utils.environment import problem
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.module_base import KNOWN_ERRORS
 
 try:
@@ -33,7 +34,6 @@ else:
     def _mark(text: str, plain: bool) -> str:
         return trust_as_template(text) if plain else text
 
-Json = dict[str, t.Any]
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from ansible.utils.display import Display
 from ansible_collections.composable.infra.plugins.module_utils.environment import problem
 from ansible_collections.composable.infra.plugins.module_utils.fabric.external import collection_of
 from ansible_collections.composable.infra.plugins.module_utils.inline_secrets import kubeconfig_secrets
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.module_base import (
     KNOWN_ERRORS,
     TaskContext,
@@ -31,7 +32,6 @@ from ansible_collections.composable.infra.plugins.module_utils.module_base impor
 )
 
 RULES = ("mutually_exclusive", "required_together", "required_one_of", "required_if", "required_by")
-Json = dict[str, t.Any]
 
 
 class InProcess(ActionBase):

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-import typing as t
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..module_utils.kube.objects import cohdi, device_users
 from ..module_utils.kube.objects import slices as slice_objects
 from ..module_utils.kube.objects.device_users import DeviceName
+from ..module_utils.model.value import Json
 from ..module_utils.node.evidence import (
     ANNOUNCED,
     CLAIM_IN_USE,
@@ -25,8 +25,6 @@ from ..module_utils.node.evidence import (
     Evidence,
 )
 from ..module_utils.node.vendors import DRA_DRIVERS, VENDORS
-
-Json = dict[str, t.Any]
 
 
 def node_work(resources: Iterable[Json], hosts: Mapping[str, str], slices: Sequence[Json], claims: Sequence[Json],

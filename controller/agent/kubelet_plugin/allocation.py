@@ -11,15 +11,13 @@ binding conditions, and a controller has already written which device of the nod
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
 from .errors import Refused
-
-Json = dict[str, t.Any]
 
 
 @dataclass(frozen=True, slots=True)

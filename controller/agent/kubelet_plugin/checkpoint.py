@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import logging
-import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from .cdi.files import write_whole
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
-Json = dict[str, t.Any]
+from .cdi.files import write_whole
 
 log = logging.getLogger("composable.infra")
 VERSION = 1

@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import time
-import typing as t
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
 from .checkpoint import PreparedClaim, PreparedDevice
 
-Json = dict[str, t.Any]
 READY = "Ready"
 
 

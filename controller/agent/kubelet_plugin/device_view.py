@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import identities
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     DRIVER_FAILED,
@@ -32,7 +33,6 @@ from ansible_collections.composable.infra.plugins.module_utils.node.probe import
 from .devices import NodeDevice, offered
 from .errors import Refused
 
-Json = dict[str, t.Any]
 Kept: t.TypeAlias = Mapping[str, Evidence | None]
 # Problems of the device itself. Other problems are about a release that is not possible.
 _ILL = (LOST_ON_BUS, REMOVAL_HUNG, NOT_ON_BUS, NO_ROOM_FOR_BARS, DRIVER_FAILED, DRIVER_NOT_BOUND)

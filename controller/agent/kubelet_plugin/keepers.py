@@ -11,11 +11,11 @@ processes.
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
 from ansible_collections.composable.infra.plugins.module_utils.node.holders import (
     cgroup_of,
@@ -27,8 +27,6 @@ from ansible_collections.composable.infra.plugins.module_utils.node.probe import
 )
 
 from .checkpoint import PreparedClaim, PreparedDevice
-
-Json = dict[str, t.Any]
 
 
 class Keepers:

@@ -23,6 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import DeviceName, user
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS
@@ -46,7 +47,6 @@ from .shares import Share
 from .wire.rpc import DRA, EARLIER_DRA, HEALTH, LATER_HEALTH, service
 from .wire.sockets import Registration, Sockets, serving
 
-Json = dict[str, t.Any]
 ClaimName = tuple[str, str]
 log = logging.getLogger("composable.infra")
 # sysfs has no events. The plugin reads the bus at least this often, in seconds.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import typing as t
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
 from .allocation import Place, Result
 from .cdi.container_edits import ContainerEdits, with_share
@@ -32,7 +32,6 @@ from .errors import Refused
 from .keepers import Keepers
 from .memory import MemoryGuard
 
-Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 
 

@@ -19,13 +19,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import quantity
 
 from .allocation import Place
 from .devices import NodeDevice
 from .shares import Share, share_of
 
-Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 # The API server's limit for a slice.
 MOST_DEVICES = 128

@@ -11,10 +11,10 @@ gets its part in a variable.
 from __future__ import annotations
 
 import re
-import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import (
     BadQuantity,
     quantity,
@@ -22,7 +22,6 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 
 from .devices import KINDS, NodeDevice
 
-Json = dict[str, t.Any]
 _TEXT = re.compile(r"(?P<devices>[^=]+)=(?P<capacity>[A-Za-z_][A-Za-z0-9_]{0,31}):(?P<amount>[^:]+):(?P<step>[^:]+)")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-import typing as t
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -17,13 +16,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Conflict, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted
 
 from ..metrics import AgentMetrics
 from ..node_operations import Plugin
 from ..node_state import NodeState
 
-Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 
 

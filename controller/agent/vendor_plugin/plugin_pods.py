@@ -7,11 +7,10 @@ moment.
 
 from __future__ import annotations
 
-import typing as t
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
 from ..node_state import started_at
 
-Json = dict[str, t.Any]
 # A kubelet writes whole seconds. A container that began at 10.9 has the moment 10.
 RESOLUTION_SECONDS = 1.0
 # One run of a pod's containers, by the pod's uid and the moment when the first container began.

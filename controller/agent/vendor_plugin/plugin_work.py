@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import time
-import typing as t
 from dataclasses import replace
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
@@ -19,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     ANNOUNCED,
     NOT_ANNOUNCED,
@@ -44,7 +44,6 @@ from .plugin_control import PluginControl
 from .plugin_pods import began_after, is_starting, run_of
 from .restart_policy import RestartPolicy, Situation
 
-Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 ANNOUNCE_SECONDS = 120.0
 RETRY_SECONDS = 2.0

@@ -15,16 +15,15 @@ Source: AWX 24, ``/api/v2/job_templates/ID/launch/``, ``/api/v2/unified_jobs/``,
 from __future__ import annotations
 
 import json
-import typing as t
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
 from ansible_collections.composable.infra.controller.autoscaler.providers.http import Endpoint
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider, Registered
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
-Json = dict[str, t.Any]
 KINDS = ("job_templates", "workflow_job_templates")
 WORKFLOW_JOBS = "workflow_jobs"
 # The field of a launch's answer with the job's number, and the path of the job.

@@ -21,10 +21,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
-Json = dict[str, t.Any]
 DELETE_MACHINE = "cluster.x-k8s.io/delete-machine"
 DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
 # Machines for which replicas were lowered. It is written together with the replicas, so that none

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.net.client import HttpClient, Timeouts
 from ansible_collections.composable.infra.plugins.module_utils.net.errors import NoResponse
 from ansible_collections.composable.infra.plugins.module_utils.net.proxy import Proxy, proxy_of_environment
 from ansible_collections.composable.infra.plugins.module_utils.net.tls import BadAuthority, client_context
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 
-Json = dict[str, t.Any]
 TIMEOUTS = Timeouts(connect=3.0, read=10.0)
 
 

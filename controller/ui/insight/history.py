@@ -24,10 +24,10 @@ from ansible_collections.composable.infra.controller.ui.insight.memory import (
 from ansible_collections.composable.infra.controller.ui.insight.prometheus import NotReadable, Prometheus
 from ansible_collections.composable.infra.controller.ui.insight.span import DAY, HOUR, Points, Series, Span
 from ansible_collections.composable.infra.controller.ui.scope import Scope
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Rows, waits_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import TOTAL
 
-Json = dict[str, t.Any]
 MEMORY, PROMETHEUS = "memory", "prometheus"
 UNREAD: t.Final = "Prometheus cannot be read. "
 WAITS_OF_A_DAY: t.Final = "The waits are those of the last day."

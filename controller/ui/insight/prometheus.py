@@ -17,11 +17,11 @@ from urllib.parse import urlencode
 
 from ansible_collections.composable.infra.controller.ui.insight.memory import MOST_SERIES
 from ansible_collections.composable.infra.controller.ui.insight.span import Points, Series, Span
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.net.client import HttpClient, Timeouts
 from ansible_collections.composable.infra.plugins.module_utils.net.errors import NoResponse
 from ansible_collections.composable.infra.plugins.module_utils.net.tls import client_context
 
-Json = dict[str, t.Any]
 TIMEOUTS: t.Final = Timeouts(connect=3.0, read=10.0)
 DEVICES: t.Final = "max by (state, model, fabric) (composable_devices)"
 WAITING: t.Final = "max(composable_claims_waiting)"

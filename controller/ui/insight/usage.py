@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.controller.ui.insight.span import BadQuery
 from ansible_collections.composable.infra.controller.ui.scope import Scope
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.report import (
     BadPeriod,
     Rates,
@@ -19,7 +19,6 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.accounti
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.accounting.sums import Stored
 
-Json = dict[str, t.Any]
 JSON, CSV = "json", "csv"
 
 

@@ -23,11 +23,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     ApiResource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.model.resource import Resource
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import ONLINE
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.values import resource_values
 
-Json = dict[str, t.Any]
 History = Callable[[], Iterable[Json]]
 """Returns the entries of an EventReporter, the oldest first."""
 MOST: t.Final = 2000

@@ -25,9 +25,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.trans
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
-Json = dict[str, t.Any]
 # The most Events and log lines of an answer, characters of a message, and Events read of one object.
 MOST_EVENTS, MOST_LINES, MOST_CHARACTERS, MOST_READ = 30, 30, 1000, 200
 # Answers in flight, seconds for which one is kept, and the number of kept ones.

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.ui.whatif.question import Question
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
-Json = dict[str, t.Any]
 Write = Callable[[Json, t.IO[str]], str]
 """Write question and capture into a file.
 

@@ -17,6 +17,7 @@ import typing as t
 from functools import partial
 
 from ansible_collections.composable.infra.controller.ui.whatif.bounded import WhatIf
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_agents import AGENT
@@ -24,7 +25,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture_file import as_document
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.redaction import keepers
 
-Json = dict[str, t.Any]
 NOT_SEEN: t.Final = "There is nothing to replay: this process has not read the fabric yet. Ask the process that leads."
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.ui.whatif import figures
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture_file
@@ -35,7 +36,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
     longest,
 )
 
-Json = dict[str, t.Any]
 NO_NODES = "There is nothing to replay: no node has a machine that the CDI Manager shows."
 NOTHING_TO_REPLAY = ("There is nothing to replay: the cluster has no claim, and no new pods are set. "
                      "Set the new pods per hour.")

@@ -14,7 +14,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-Json = dict[str, t.Any]
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+
 ADD_DEVICES, ADD_PODS, HOLD = "add_devices", "add_pods", "hold"
 KINDS: t.Final = (ADD_DEVICES, ADD_PODS, HOLD)
 SEEDS: t.Final = 3

@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from .slice import DeviceKey
-from .value import Value, filled
-
-Json = dict[str, t.Any]
+from .value import Json, Value, filled
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value, filled
-
-Json = dict[str, t.Any]
+from .value import Json, Value, filled
 
 
 @dataclass(frozen=True, slots=True)

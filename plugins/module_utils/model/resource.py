@@ -12,9 +12,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value, filled
+from .value import Json, Value, filled
 
-Json = dict[str, t.Any]
 GROUP_VERSION: t.Final = "cro.hpsys.ibm.ie.com/v1alpha1"
 KIND: t.Final = "ComposableResource"
 SINCE: t.Final = "lastTransitionTime"

@@ -9,9 +9,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .value import Value, filled
+from .value import Json, Value, filled
 
-Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
 """Driver, pool and device."""
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+Json = dict[str, t.Any]
+"""A raw JSON object."""
+
 
 class Value:
     """``namespace`` is empty for an object of the whole cluster.
@@ -21,12 +24,12 @@ class Value:
     name: str
     version: str
 
-    def as_object(self) -> dict[str, t.Any]:
+    def as_object(self) -> Json:
         """Return the object as JSON. Fields that no reader uses may be missing."""
         raise NotImplementedError
 
 
-def filled(fields: dict[str, t.Any]) -> dict[str, t.Any]:
+def filled(fields: Json) -> Json:
     """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value}
 
@@ -39,8 +42,8 @@ class Unreadable(Value):
     name: str
     version: str = field(compare=False)
     error: Exception = field(compare=False)
-    whole: dict[str, t.Any]
+    whole: Json
 
-    def as_object(self) -> dict[str, t.Any]:
+    def as_object(self) -> Json:
         """Return the object as it came."""
         return self.whole

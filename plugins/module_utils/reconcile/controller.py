@@ -17,7 +17,6 @@ from ..kube.api_resources import ApiResource
 from ..kube.watch.keys import key_of
 from .keys import Key, Result
 
-Json = dict[str, t.Any]
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator
 
 from ..model.claim import ResourceClaim
+from ..model.value import Json
 from ..planning.settings import Settings
-
-Json = dict[str, t.Any]
 
 
 def concerns(claim: ResourceClaim, settings: Settings) -> bool:

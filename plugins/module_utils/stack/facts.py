@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from ..kube.coordination.agent_leases import AGENT_LEASE
 from ..kube.objects import nodes
 from ..kube.times import parse_time
+from ..model.value import Json
 
-Json = dict[str, t.Any]
 PROVIDER_PREFIX = "fsas-cdi://"
 _MACHINE = "machine.openshift.io/machine"
 _HOST = "metal3.io/BareMetalHost"

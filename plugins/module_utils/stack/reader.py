@@ -27,9 +27,9 @@ from ..kube.client.verbs import Client
 from ..kube.coordination.agent_leases import AGENT_LABELS
 from ..kube.errors import ApiError, NotFound, NotServed
 from ..kube.objects import taints
+from ..model.value import Json
 from . import facts
 
-Json = dict[str, t.Any]
 _CONFIG_MAPS = ApiResource("v1", "configmaps", "ConfigMap", True)
 _DAEMON_SETS = ApiResource("apps/v1", "daemonsets", "DaemonSet", True)
 _HOSTS = ApiResource("metal3.io/v1alpha1", "baremetalhosts", "BareMetalHost", True)

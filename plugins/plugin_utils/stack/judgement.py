@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.composable.infra.plugins.module_utils.cluster_module import CLUSTER_OPTIONS
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
-Json = dict[str, t.Any]
 READER: t.Final = "composable.infra.stack_info"
 OPTIONS: t.Final[dict[str, Json]] = {
     **CLUSTER_OPTIONS,

@@ -11,11 +11,11 @@ import json
 import os
 import re
 import stat
-import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, NotEnded
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import SIMULATED
@@ -24,7 +24,6 @@ from ansible_collections.composable.infra.plugins.module_utils.node.vendors impo
 from ..devices import NodeDevice
 from ..errors import Refused
 
-Json = dict[str, t.Any]
 # No field is used that is newer than this version.
 VERSION = "0.5.0"
 # The program's path if the GPU Operator installed it.

@@ -9,14 +9,14 @@ Each prepared claim has one file, which the container runtime reads.
 from __future__ import annotations
 
 import json
-import typing as t
 from collections.abc import Collection
 from pathlib import Path
+
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
 from .container_edits import Edits
 from .files import UNFINISHED, write_whole
 
-Json = dict[str, t.Any]
 CLASS = "claim"
 
 

@@ -15,9 +15,9 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...model.value import Json
 from ..times import format_micro_time, parse_time
 
-Json = dict[str, t.Any]
 SCALE_UP: t.Final = "composable.infra/scale-up"
 RETURN_IDLE: t.Final = "composable.infra/return-idle"
 VERSION: t.Final = 1

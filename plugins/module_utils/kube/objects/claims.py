@@ -11,10 +11,10 @@ import re
 import typing as t
 from collections.abc import Iterator
 
+from ...model.value import Json
 from ..times import parse_time
 from ..watch.parts import header, metadata, picked
 
-Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
 
 # ``resourceapi.Finalizer``: kube-scheduler sets it on a claim before it allocates the claim.

@@ -16,11 +16,10 @@ import sys
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from ...model.value import Json
 from ..times import format_micro_time, parse_time
 from ..watch.parts import header, interned, metadata, shared
 from .claim_ref import CLAIM, ClaimRef
-
-Json = dict[str, t.Any]
 
 GROUP_VERSION = "cro.hpsys.ibm.ie.com/v1alpha1"
 FINALIZER = "com.ie.ibm.hpsys/finalizer"

@@ -15,9 +15,9 @@ import typing as t
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from ...model.value import Json
 from . import claims, slices
 
-Json = dict[str, t.Any]
 DeviceKey = claims.DeviceKey
 PARTITION_PREFIX: t.Final = "MIG-"
 AMD_WHOLE: t.Final = "amdgpu"

@@ -10,10 +10,8 @@ import typing as t
 from collections.abc import Mapping
 
 from ...model.node import Node
-from ...model.value import Unreadable
+from ...model.value import Json, Unreadable
 from ..watch.parts import header, interned, metadata, picked, shared
-
-Json = dict[str, t.Any]
 
 
 def ready(node: Mapping[str, t.Any]) -> bool:

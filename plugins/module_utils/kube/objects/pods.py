@@ -10,10 +10,9 @@ import sys
 import typing as t
 
 from ...model.pod import Pod
+from ...model.value import Json
 from ..watch.parts import header, metadata, picked, shared
 from .provisioning_requests import CONSUMES, consumed
-
-Json = dict[str, t.Any]
 
 GATE: t.Final = "composable.infra/devices"
 OPT: t.Final = "composable.infra/gated"

@@ -14,10 +14,9 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...model.value import Json
 from ..times import format_time, parse_time
 from ..watch.parts import header, metadata, picked
-
-Json = dict[str, t.Any]
 
 CLASS: t.Final = "attach.composable.infra"
 # Annotation of a pod: the name of the ProvisioningRequest in its namespace that it consumes.

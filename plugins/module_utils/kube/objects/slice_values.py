@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from sys import intern
 
 from ...model.slice import NOTHING, Shown, Slice, SliceDevice
+from ...model.value import Json
 from ..watch.parts import shared
 from . import slices
 from .device_users import PARTITION_PREFIX, DeviceKey, by_address, entry_address, entry_parent
 
-Json = dict[str, t.Any]
 _READ: t.Final = frozenset({"driver", "nodeName", "pool", "devices"})
 
 

@@ -14,15 +14,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-import typing as t
 from collections.abc import Callable, Collection, Sequence
 
+from ...model.value import Json
 from ..api_resources import ApiResource
 from ..client.verbs import Client
 from ..errors import AlreadyExists, Forbidden, NotFound, NotServed
 from .claims import DeviceKey
 
-Json = dict[str, t.Any]
 _KEY = ("driver", "pool", "device")
 VERSIONS = ("v1", "v1beta2", "v1alpha3")
 KEY = "k8s.io/device-uuid"

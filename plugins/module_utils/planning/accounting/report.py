@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+from ...model.value import Json
 from .sums import DAY, EVER, HOUR, OTHER, Place, Rows, Stored, Sum
 
-Json = dict[str, t.Any]
 FIELDS: t.Final = ("namespace", "model", "label")
 LATEST: t.Final = 253402300800.0
 """The year 10000, in seconds since the epoch."""

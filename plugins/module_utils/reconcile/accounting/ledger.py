@@ -28,7 +28,6 @@ from .moments import ALLOCATED, ATTACHED, DETACHED, RELEASED, Moments
 from .replay import Replay
 from .uses import ANNOTATION, Attachment, Use, parse
 
-Json = dict[str, t.Any]
 SLICE_SECONDS: t.Final = 0.02
 # Key for an allocated claim without a node in its allocation.
 _ANYWHERE: t.Final = ""

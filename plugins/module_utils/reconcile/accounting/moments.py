@@ -19,7 +19,6 @@ from ...model.pod import Pod
 from ...model.value import Value
 from ..values.resource_values import device_uid
 
-Json = dict[str, t.Any]
 MOST: t.Final = 20_000
 # Seconds that a time is kept. The ledger reads a node some seconds after its change.
 KEPT: t.Final = 600.0

@@ -25,10 +25,10 @@ from ...kube.errors import ApiError
 from ...kube.objects import claims
 from ...kube.times import parse_time
 from ...kube.watch.keys import version_number
+from ...model.value import Json
 from .moments import ALLOCATED, RELEASED, Moments
 from .uses import Use
 
-Json = dict[str, t.Any]
 Held = dict[str, tuple["frozenset[claims.DeviceKey]", "Use | None"]]
 """The devices that claims have, and since when, by UID."""
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 from ...planning.accounting.sums import NO_NAMESPACE, Counted, Place, Sum, hours
 
-Json = dict[str, t.Any]
 ANNOTATION: t.Final = "composable.infra/uses"
 VERSION: t.Final = 1
 MOST: t.Final = 16

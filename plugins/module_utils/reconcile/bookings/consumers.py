@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ...model.value import Json
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
 from ...planning.scheduling.filters.node_affinity import filter_node_affinity
@@ -21,8 +21,6 @@ from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN
 from .bookings import DONE, Booking, Bookings
 from .expected_pods import ExpectedPod
-
-Json = dict[str, t.Any]
 
 
 @dataclass(frozen=True, slots=True)

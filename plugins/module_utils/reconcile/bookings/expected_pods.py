@@ -9,7 +9,6 @@ everyone who creates PodTemplates could write one.
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,9 +17,8 @@ from ...kube.client.verbs import Client
 from ...kube.objects import pods
 from ...kube.objects import provisioning_requests as requests_of
 from ...kube.objects.provisioning_requests import ProvisioningRequest
+from ...model.value import Json
 from ...planning.scheduling.snapshot import GatedPod, PodGroup
-
-Json = dict[str, t.Any]
 
 
 class NotSupported(Exception):

@@ -9,13 +9,14 @@ import functools
 from functools import partial
 
 from ...kube.errors import Forbidden
+from ...model.value import Json
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
 from ...runtime.threads import Threads, run_all
 from ..bookings.bookings import Bookings
 from ..runtime.event_reporter import EventReporter
 from ..runtime.step_marks import DecidedSteps
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..state.reservations import CHOSEN
 from ..writers.writer import Writer
 from .reservation_ends import ReservationEnds

@@ -9,8 +9,6 @@ the pod, the pod is planned again, and it is released in the end, so that no pod
 
 from __future__ import annotations
 
-import typing as t
-
 from ...model.pod import Pod
 from ...planning.scheduling.snapshot import Placement
 from ...runtime.work_queue import WorkQueue
@@ -22,7 +20,6 @@ from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds
 
-Json = dict[str, t.Any]
 # Seconds in which the scheduler may still refuse a pod that has its devices.
 PATIENCE = 0.8
 # Seconds in which models that did not arrive are not requested on that node again.

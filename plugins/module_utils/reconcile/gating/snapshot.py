@@ -17,7 +17,7 @@ from ...kube.objects import pods as gates
 from ...kube.times import parse_time
 from ...model.node import Node
 from ...model.pod import Pod
-from ...model.value import Unreadable
+from ...model.value import Json, Unreadable
 from ...planning.node.snapshot import ComposableResource
 from ...planning.scheduling.node_facts import Shown, node_facts
 from ...planning.scheduling.queue import unreadable
@@ -30,7 +30,7 @@ from ...planning.scheduling.snapshot import (
 )
 from ...planning.settings import DeviceModel
 from ..pool.snapshot import left
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..state.memory import PodHistory
 from ..state.node_snapshot import node_snapshot
 from ..state.reservations import Reservation

@@ -29,7 +29,6 @@ from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER
 from ..state.cluster_state import ClusterState
 from ..state.node_agents import AGENT
 
-Json = dict[str, t.Any]
 OnChange = Callable[[str, ApiResource, t.Any, t.Any], None]
 _ALL = (CLAIMS, SLICES, NODES, COMPOSABLE_RESOURCES)
 # Kinds that each of CoHDI's components reads. Each runs with only its own permissions

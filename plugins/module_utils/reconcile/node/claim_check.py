@@ -17,7 +17,8 @@ from ...kube.objects import device_users, nodes
 from ...kube.objects.device_users import DeviceName
 from ...kube.objects.taints import DeviceTaints
 from ...model.slice import Slice
-from ..state.cluster_state import ClusterState, Json
+from ...model.value import Json
+from ..state.cluster_state import ClusterState
 
 
 class ClaimCheck:

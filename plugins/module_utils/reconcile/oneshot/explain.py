@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...model.claim import ResourceClaim
 from ...model.pod import Pod
+from ...model.value import Json
 from ...node.evidence import Evidence
 from ...planning.actions import WaitReason
 from ...planning.device_info import DIRECT, GATED
@@ -24,7 +25,6 @@ from ..manager.engine import Engine
 from ..pool.snapshot import pool_snapshot
 from ..provisioning.waiting_requests import is_of_request, waiting_requests
 from ..state import pool_devices
-from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
 from ..values import resource_values
 from .dry_run import Forecast, forecast

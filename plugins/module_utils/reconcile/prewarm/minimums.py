@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...fabric.api import FabricSnapshot
 from ...model.node import Node
+from ...model.value import Json
 from ...planning.bar_room import BAR_ROOM, BarRoom
 from ...planning.prewarm import IdleMinimum, Place, shares
 from ...planning.settings import DeviceModel
 from ..pool.snapshot import left, placements
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..state.idle_minimums import FloorShare
 from ..state.usage import devices_on, idle_of
 from .waiting_models import WaitingModels

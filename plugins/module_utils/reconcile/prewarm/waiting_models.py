@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from ...kube.objects import claims
 from ...kube.times import parse_time
 from ...model.pod import Pod
+from ...model.value import Json
 from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
 from ...planning.scheduling.filters.dynamic_resources.requests import NoModel, RequestReader, Unsupported
 from ...planning.scheduling.snapshot import GatedPod
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 
 
 class WaitingModels:

@@ -13,7 +13,6 @@ reads the conditions that are written here.
 from __future__ import annotations
 
 import contextlib
-import typing as t
 from collections.abc import Iterable
 
 from ...kube.api_resources import (
@@ -38,6 +37,7 @@ from ...kube.objects.provisioning_requests import (
 )
 from ...kube.times import format_time
 from ...model.pod import Pod
+from ...model.value import Json
 from ...planning.scheduling.snapshot import Placement
 from ..bookings.bookings import BOOKED, DONE, WAITING, Booking
 from ..bookings.expected_pods import ExpectedPod, NotSupported, expected_pods, group_key
@@ -52,7 +52,6 @@ from ..state.reservations import CHOSEN, OPEN, RESERVED, Reservation
 from ..writers.writer import Writer
 from .reserved_devices import lost
 
-Json = dict[str, t.Any]
 # Kinds of objects that say whether booked devices are still there.
 _PLACES = (CLAIMS, COMPOSABLE_RESOURCES, NODES, SLICES)
 # Seconds for which devices wait for pods. Source: kubernetes/autoscaler,

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from ...kube.objects import provisioning_requests as requests_of
 from ...kube.objects.provisioning_requests import ACCEPTED, PROVISIONED
+from ...model.value import Json
 from ...planning.actions import WaitReason
 from ...planning.device_info import GATED
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 
 
 def waiting_requests(state: ClusterState) -> Iterator[WaitReason]:

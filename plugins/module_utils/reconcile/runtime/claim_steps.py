@@ -23,7 +23,6 @@ from ..timelines.recorder import TimelineRecorder
 from ..values.claim_values import claim_ref
 from .metrics import OF_NO_CLAIM, Metrics, NoMetrics
 
-Json = dict[str, t.Any]
 # Number of steps in flight to remember. The oldest are forgotten first and not measured.
 MOST = 20_000
 WAY, UNSERVED = "claim", "unserved"

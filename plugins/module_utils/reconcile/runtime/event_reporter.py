@@ -18,9 +18,10 @@ from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.provisioning_requests import is_expected
 from ...model.claim import ResourceClaim
 from ...model.resource import Resource
+from ...model.value import Json
 from ...planning.node.snapshot import PodRef
 from ...planning.settings import Settings
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 from ..values import resource_values
 
 log = logging.getLogger("composable.infra")

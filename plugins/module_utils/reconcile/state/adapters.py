@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ...fabric.api import FabricSnapshot, Machine
 from ...kube.objects.nodes import PROVIDER_PREFIX
 from ...model.claim import ResourceClaim, Result
@@ -18,8 +16,6 @@ from ...planning.node.capacity import lacks
 from ...planning.node.snapshot import Claim, ComposabilityRequest, PodRef, PoolResult
 from ...planning.pool.plan import PoolSlice
 from ...planning.settings import Settings
-
-Json = dict[str, t.Any]
 
 
 def claim_with_pool_devices(claim: ResourceClaim, settings: Settings) -> Claim | None:

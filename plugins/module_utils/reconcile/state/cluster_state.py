@@ -38,6 +38,7 @@ from ...model.node import Node
 from ...model.pod import Pod
 from ...model.resource import Resource
 from ...model.slice import DeviceKey, Shown, Slice
+from ...model.value import Json
 from ...planning.settings import Settings
 from ..values import claim_values, request_values, resource_values
 from . import adapters, indexers
@@ -60,8 +61,6 @@ from .node_agents import AGENT, NodeAgents
 from .node_shares import NodeShares
 from .reservations import Reservations
 from .used_devices import UsedDevices
-
-Json = dict[str, t.Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from ...kube.watch.value_store import ValueStore
 from ...model.claim import ResourceClaim
 from ...model.pod import Pod
 
-Json = dict[str, t.Any]
 # A pod that still exists this long after its grace period is stuck, for example on a lost node.
 OVERDUE_SECONDS: t.Final = 10.0
 # Number of claims that are judged in one step.

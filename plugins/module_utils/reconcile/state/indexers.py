@@ -15,12 +15,11 @@ from ...model.pod import Pod
 from ...model.request import Request
 from ...model.resource import Resource
 from ...model.slice import Slice
-from ...model.value import Unreadable
+from ...model.value import Json, Unreadable
 from ...planning.node.demand import PREPARING
 
 # Requests within this many seconds share an index key.
 ASKED_TOGETHER: t.Final = 2.0
-Json = dict[str, t.Any]
 Indexes = Mapping[str, Callable[[t.Any], Iterable[Hashable]]]
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from ...planning.fairness import MINUTE
 
-Json = dict[str, t.Any]
 V = t.TypeVar("V")
 # Seconds for which another operator is reported after it created an object.
 RIVAL_SECONDS = 600.0

@@ -16,9 +16,9 @@ import typing as t
 from collections.abc import Callable, Mapping
 
 from ...kube.coordination.lease import Observed, observe
+from ...model.value import Json
 from ...planning.bar_room import BAR_ROOM
 
-Json = dict[str, t.Any]
 AGENT, SSH, NONE = "agent", "ssh", "none"
 NODE_OPERATIONS: t.Final = (AGENT, SSH, NONE)
 # Not a setting: the operator is another process, perhaps CoHDI's, and does the node operations.

@@ -20,7 +20,6 @@ from ...planning.scheduling.snapshot import Placement
 if t.TYPE_CHECKING:
     from .cluster_state import ClusterState
 
-Json = dict[str, t.Any]
 _Live = tuple[str, str, ScaleUpEntry, Pod]
 
 

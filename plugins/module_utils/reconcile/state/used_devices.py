@@ -20,7 +20,6 @@ from ...model.claim import ResourceClaim
 from ...model.resource import Resource
 from .indexers import resource_node, slice_node
 
-Json = dict[str, t.Any]
 Usage = Counter[tuple[str, str]]
 """Count by namespace and model of the CDI Manager."""
 # Key for an allocated claim without a node in its allocation.

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...kube.times import format_micro_time, parse_time
+from ...model.value import Json
 from ...node.evidence import STEPS_UP, Evidence
 
-Json = dict[str, t.Any]
 ANNOTATION: t.Final = "composable.infra/timelines"
 VERSION: t.Final = 1
 KEPT, MOST_STEPS = 8, 64

@@ -13,11 +13,11 @@ from ...kube.objects.claim_ref import ClaimRef
 from ...kube.times import parse_time
 from ...kube.watch.parts import shared
 from ...model.claim import ResourceClaim, Result, selector_of, user_of
+from ...model.value import Json
 from ...planning.node.demand import FAILED, PREPARING, READY, RESCHEDULE
 from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
 from ...planning.pool.plan import READY_CONDITION
 
-Json = dict[str, t.Any]
 _NAMES: t.Final = frozenset({"request", "driver", "pool", "device"})
 
 

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import typing as t
 from sys import intern
 
 from ...kube.objects import cohdi
 from ...kube.objects.autoscaling import read_return_idle
 from ...kube.watch.parts import interned
 from ...model.request import Request
-
-Json = dict[str, t.Any]
+from ...model.value import Json
 
 
 def read_request(raw: Json) -> Request:

@@ -14,14 +14,13 @@ from ...kube.objects.claim_ref import CLAIM, ClaimRef, claim_of_note
 from ...kube.times import parse_time
 from ...kube.watch.parts import shared
 from ...model.resource import SINCE, Condition, NodeWork, Resource
-from ...model.value import Unreadable
+from ...model.value import Json, Unreadable
 from ...node import evidence
 from ...node.evidence import Evidence
 from ...planning.node.compose import ATTACHING
 from ...planning.node.snapshot import FOREIGN, UNREADABLE
 from ...planning.settings import Settings
 
-Json = dict[str, t.Any]
 V = t.TypeVar("V", bound=t.Hashable)
 # Evidence is read many times between two changes, and an old text is never read again. The cache
 # has room for the devices of a burst, 2 KiB each, because nodes are planned in turn.

@@ -16,13 +16,13 @@ from ...fabric.api import FabricManager, FabricSnapshot
 from ...kube.api_resources import LEASES
 from ...kube.client.verbs import Client
 from ...kube.coordination.agent_leases import AGENT_LABELS, AGENT_LEASE
+from ...model.value import Json
 from ..config import ROLES, EngineConfig
 from ..preflight import check_cluster
 from ..state.node_agents import AGENT
 from .past_arrivals import PastArrivals, read_past
 from .redaction import keepers
 
-Json = dict[str, t.Any]
 Objects = Mapping[str, Sequence[Json]]
 """Objects by the plural of their kind."""
 

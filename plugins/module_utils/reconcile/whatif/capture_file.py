@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from ...fabric.api import Device, FabricSnapshot, Machine, Size
+from ...model.value import Json
 from ...planning.settings import Settings
 from ..config import BadConfig
 from .capture import Capture
@@ -23,7 +24,6 @@ from .past_arrivals import PastArrivals
 FORMAT: t.Final = "composable.infra/capture"
 VERSION: t.Final = 1
 MODE: t.Final = 0o600
-Json = dict[str, t.Any]
 
 
 class BadCapture(BadConfig):

@@ -19,7 +19,6 @@ from ..manager.engine import Engine
 from ..state.cluster_state import ClusterState
 from .capture import Capture
 
-Json = dict[str, t.Any]
 # An agent that was alive in the capture stays alive, however long the question takes.
 _FOR_EVER = 10**9
 

@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Collection
 
 from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, NAMESPACES, PODS, SLICES
 from ...kube.objects import pods, slices
 from ...kube.objects.claims import DeviceKey
 from ...kube.times import format_time
+from ...model.value import Json
 from ...planning.settings import Settings
 from .capture import Capture
 from .captured_engine import engine_of
-
-Json = dict[str, t.Any]
 
 
 def evicted(capture: Capture, uids: Collection[str], claims: Collection[str]) -> Capture:

@@ -6,19 +6,17 @@ fabric."""
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, PODS, SLICES
 from ...kube.objects import claims, pods, slices
+from ...model.value import Json
 from ...planning.settings import Settings
 from .capture import Capture
 from .evictions import evicted, of_daemon_set, without_devices
 from .fabric_changes import returned
 from .options import Options
-
-Json = dict[str, t.Any]
 
 
 @dataclass(frozen=True, slots=True)

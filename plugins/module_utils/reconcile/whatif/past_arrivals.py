@@ -24,6 +24,7 @@ from ...kube.client.verbs import Client
 from ...kube.errors import ApiError, NotFound
 from ...kube.objects import cohdi
 from ...kube.times import parse_time
+from ...model.value import Json
 from ...planning.settings import Settings
 from ..fabric_claims import concerns
 from ..timelines.day_of_waits import Rows
@@ -33,7 +34,6 @@ from ..timelines.timeline import Timeline, of_resource
 from ..timelines.waits_keeper import FIELD, NAME
 from ..values.claim_values import read_claim
 
-Json = dict[str, t.Any]
 ENDED: t.Final = "involvedObject.kind=Pod,reason=Killing"
 Served = Mapping[tuple[int, str], int]
 """Number of served claims, by hour since the epoch and namespace."""

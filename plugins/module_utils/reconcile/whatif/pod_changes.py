@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ...kube.api_resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
 from ...kube.objects import pods
 from ...kube.times import format_time
+from ...model.value import Json
 from ...planning.device_info import DeviceModel
 from ...planning.scheduling.cel.parser import UnsupportedExpression
 from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
@@ -23,7 +24,6 @@ from .capture import Capture
 from .evictions import Gate, pending, unallocated
 from .options import Options
 
-Json = dict[str, t.Any]
 PREFIX: t.Final = "what-if"
 MOST_PODS: t.Final = 20_000
 FIELDS: t.Final = ("count", "like", "namespace", "model", "devices_each", "cpu", "memory")

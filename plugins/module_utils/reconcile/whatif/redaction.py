@@ -24,9 +24,9 @@ from ...kube.api_resources import (
 )
 from ...kube.objects import autoscaling, claims, cohdi, nodes, pods
 from ...kube.watch.parts import header, metadata, picked
+from ...model.value import Json
 from ..timelines.timeline import ANNOTATION as TIMELINES
 
-Json = dict[str, t.Any]
 Keep = Callable[[Json], Json]
 
 LEFT_OUT: t.Final = (

@@ -23,8 +23,8 @@ from ...kube.watch.parts import picked
 from ...kube.watch.store import BaseStore
 from ...model.request import Request
 from ...model.resource import Resource
-from ...model.value import Unreadable
-from ..state.cluster_state import ClusterState, Json
+from ...model.value import Json, Unreadable
+from ..state.cluster_state import ClusterState
 
 Kept: t.TypeAlias = Json | Request | Resource | Unreadable
 

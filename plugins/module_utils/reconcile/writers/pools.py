@@ -13,9 +13,10 @@ from ...kube.api_resources import SLICES
 from ...kube.client.verbs import Client
 from ...kube.errors import NotFound
 from ...kube.objects import cohdi
+from ...model.value import Json
 from ...planning.pool.plan import FAILURE_CONDITIONS, READY_CONDITION, PoolPlan
 from ..keys import PoolKey
-from ..state.cluster_state import ClusterState, Json
+from ..state.cluster_state import ClusterState
 
 DROPPED = ("pools are not published: this API server drops bindingConditions of ResourceSlices, so pods would get "
            "devices that are not attached. Turn on the feature gate DRADeviceBindingConditions for the API server and "

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ...kube.api_resources import COMPOSABILITY_REQUESTS
 from ...kube.errors import AlreadyExists, NotFound
 from ...kube.objects import cohdi
+from ...model.value import Json
 from ...planning.actions import SetSize
-from ..state.cluster_state import Json
 from .object_writer import ObjectWriter
 
 

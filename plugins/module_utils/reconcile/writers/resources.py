@@ -18,10 +18,9 @@ from ...kube.objects.taints import DeviceTaints
 from ...kube.times import format_micro_time, format_time
 from ...model.resource import Resource
 from ...model.slice import DeviceKey
-from ...model.value import Unreadable
+from ...model.value import Json, Unreadable
 from ...planning.actions import CreateResource, SetPoolDevice, Touch
 from ...planning.node.compose import ATTACHING
-from ..state.cluster_state import Json
 from ..timelines.timeline import ANNOTATION, Timeline, dump, parse
 from ..values import resource_values
 from ..values.claim_values import claim_ref

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claims import Json
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 
 
 class Events:

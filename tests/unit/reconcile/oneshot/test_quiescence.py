@@ -17,7 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotServed, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claims import Json
+from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig

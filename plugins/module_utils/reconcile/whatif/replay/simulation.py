@@ -10,6 +10,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from ....model.value import Json
 from ..capture import Capture
 from ..comparison import aligned
 from ..options import BadChange, Options
@@ -20,7 +21,6 @@ from .record import Record
 from .replay import Replay
 from .start import start_of
 
-Json = dict[str, t.Any]
 WHERE: t.Final = "simulate"
 FIELDS: t.Final = ("hours", "seeds", "seed", "watts", "load", "steps")
 MOST_HOURS, MOST_SEEDS = 24.0 * 31, 100

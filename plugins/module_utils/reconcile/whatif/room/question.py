@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ....kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES
+from ....model.value import Json
 from ....planning.node.demand import conflict
 from ....planning.settings import DeviceModel, Settings
 from ...state.cluster_state import ClusterState
@@ -34,7 +35,6 @@ from ..settings_changes import OtherSettings
 from .idle import idle_devices
 from .plan import IdleDevices, Move, Plan, RoomRequest, brought, leaving
 
-Json = dict[str, t.Any]
 NAMESPACE: t.Final = "default"
 MOST_TARGETS: t.Final = 8
 """Number of nodes to try on a fabric, those that need the fewest devices first."""

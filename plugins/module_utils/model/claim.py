@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
 from .slice import DeviceKey
-from .value import Json, Value, filled
+from .value import Json, Value, filled, value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Result:
     """One device of an allocation. ``request`` is empty for none.
 
@@ -44,7 +44,7 @@ class Result:
         return {"request": self.request, **named} if self.request else named
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ResourceClaim(Value):
     """A claim with its allocation and who has it. Times are epoch seconds.
 

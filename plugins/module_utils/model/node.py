@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from .value import Value, filled
+from .value import Value, filled, value
 
 Json = Mapping[str, t.Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Node(Value):
     """The parts of a Node that plans read. Images, addresses and heartbeats are none of them.
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from .value import Json, Value, filled
+from .value import Json, Value, filled, value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Pod(Value):
     """A Pod, and what decisions about it need.
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from .value import Json, Value, filled
+from .value import Json, Value, filled, value
 
 GROUP_VERSION: t.Final = "cro.hpsys.ibm.ie.com/v1alpha1"
 KIND: t.Final = "ComposableResource"
 SINCE: t.Final = "lastTransitionTime"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NodeWork:
     """The recorded node operations on one device.
 
@@ -39,7 +39,7 @@ class NodeWork:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Condition:
     """A condition of the status. ``since`` is its lastTransitionTime, empty for none.
 
@@ -55,9 +55,9 @@ class Condition:
         return {**self.common, SINCE: self.since} if self.since else self.common
 
 
-@dataclass(frozen=True, slots=True)
-class Resource(Value):
-    """A ComposableResource. Times are epoch seconds.
+@value(frozen=True, slots=True)
+class DeviceRecord:
+    """What a ComposableResource says of its device, for plans. Times are epoch seconds.
 
     - ``device_uid``: the device at the CDI Manager. ``serial``, ``address``: the UUID and the PCI
       address by which the node knows it. Each is empty if unknown.
@@ -67,12 +67,6 @@ class Resource(Value):
     - ``reclaims``: the device for which CoHDI's upstream syncer made it.
     - ``pool_device``: the pool device that it is, or will be, for one claim. No ResourceSlice of
       the node shows it then.
-
-    The parts of the object from ``namespace`` on are for writers and people. No plan needs them.
-
-    - ``created_text``, ``deleted_text``: its creationTimestamp and its deletionTimestamp.
-    - ``device_id``: the serial as its status has it.
-    - ``annotations``: all but the note of ``kubectl apply``.
     """
 
     name: str
@@ -100,6 +94,22 @@ class Resource(Value):
     pool_device: str = ""
     address: str = ""
     hold: tuple[str, float] = ("", 0.0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names by which the node's ResourceSlices may show the device."""
+        return tuple(name for name in (self.serial, self.address.lower()) if name)
+
+
+@value(frozen=True, slots=True)
+class Resource(DeviceRecord, Value):
+    """A ComposableResource: its device, and the parts of the object for writers and people.
+
+    - ``created_text``, ``deleted_text``: its creationTimestamp and its deletionTimestamp.
+    - ``device_id``: the serial as its status has it.
+    - ``annotations``: all but the note of ``kubectl apply``.
+    """
+
     namespace: str = ""
     version: str = field(default="", compare=False)
     type: str = "gpu"
@@ -111,11 +121,6 @@ class Resource(Value):
     annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
     finalizers: tuple[str, ...] = ()
     said: tuple[Condition, ...] = field(default=(), hash=False)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names by which the node's ResourceSlices may show the device."""
-        return tuple(name for name in (self.serial, self.address.lower()) if name)
 
     @property
     def conditions(self) -> tuple[Json, ...]:
@@ -144,8 +149,3 @@ class Resource(Value):
         found = {"apiVersion": GROUP_VERSION, "kind": KIND, "metadata": filled(meta), "spec": filled(spec),
                  "status": filled(status)}
         return filled(found)
-
-
-OF_OBJECT: t.Final = frozenset({"namespace", "version", "type", "generation", "created_text", "deleted_text",
-                                "device_id", "labels", "annotations", "finalizers", "said"})
-"""Fields of a Resource that no plan needs."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from .value import Json, Value, filled
+from .value import Json, Value, filled, value
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and device."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SliceDevice:
     """A device of a ResourceSlice. ``uuid`` is empty for none.
 
@@ -35,7 +35,7 @@ class SliceDevice:
         return {**self.common, "attributes": {**self.common["attributes"], "uuid": {"string": self.uuid}}}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Shown:
     """``whole``: whole devices by UUID and by PCI address. ``parts``: all entries of each device,
     the whole first.
@@ -51,7 +51,7 @@ class Shown:
 NOTHING: t.Final = Shown({}, {})
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Slice(Value):
     """A ResourceSlice of a node, or of a pool that belongs to no node (``node`` is empty).
 

@@ -184,11 +184,17 @@ def _plan(made: ControllerManager, name: str, count: int = 1) -> None:
 
 
 def _events(nodes: int) -> Iterator[tuple[str, ApiResource, list[objects.Json]]]:
-    """Yield the kinds of events, each with objects that change."""
+    """Yield the kinds of events, each with objects that change. A claim gets one more pod, and a
+    device an annotation, since a new resourceVersion alone concerns no controller."""
     some = [i * nodes // TRIES for i in range(TRIES)]
+    claims, devices = [objects.claim(i, 0) for i in some], [objects.resource(i, 0) for i in some]
+    for claim in claims:
+        claim["status"]["reservedFor"].append({"resource": "pods", "name": "another", "uid": "another"})
+    for device in devices:
+        device["metadata"]["annotations"]["example.org/note"] = "changed"
     yield "node heartbeat", NODES, [objects.node(i) for i in some]
-    yield "claim changed", CLAIMS, [objects.claim(i, 0) for i in some]
-    yield "device changed", COMPOSABLE_RESOURCES, [objects.resource(i, 0) for i in some]
+    yield "claim changed", CLAIMS, claims
+    yield "device changed", COMPOSABLE_RESOURCES, devices
     yield "slice changed", SLICES, [objects.node_slice(i) for i in some]
     yield "pod changed", PODS, [objects.pod(i, 0) for i in some]
     yield "gated pod comes", PODS, [objects.held_pod(f"event-{i}", objects.GPUS)[1] for i in range(TRIES)]

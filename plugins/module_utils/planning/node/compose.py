@@ -16,7 +16,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from uuid import NAMESPACE_OID, uuid5
 
-from ...model.resource import Resource
+from ...model.resource import DeviceRecord
 from ..actions import (
     Action,
     Adopt,
@@ -413,7 +413,7 @@ def uncertain(snapshot: NodeSnapshot) -> bool:
                for r in snapshot.resources)
 
 
-def request_status(spec: Mapping[str, t.Any], children: Sequence[Resource], error: str,
+def request_status(spec: Mapping[str, t.Any], children: Sequence[DeviceRecord], error: str,
                    deleting: bool = False, allocating: bool = False) -> dict[str, t.Any]:
     """Return the status of a ComposabilityRequest as composable-resource-operator writes it.
 
@@ -429,7 +429,7 @@ def request_status(spec: Mapping[str, t.Any], children: Sequence[Resource], erro
     return status
 
 
-def _request_state(spec: Mapping[str, t.Any], children: Sequence[Resource], deleting: bool) -> str:
+def _request_state(spec: Mapping[str, t.Any], children: Sequence[DeviceRecord], deleting: bool) -> str:
     if deleting:
         return "Cleaning" if children else "Deleting"
     live = [r for r in children if not r.deleting]
@@ -437,7 +437,7 @@ def _request_state(spec: Mapping[str, t.Any], children: Sequence[Resource], dele
     return "Running" if complete else "Updating"
 
 
-def _entry(resource: Resource) -> dict[str, str]:
+def _entry(resource: DeviceRecord) -> dict[str, str]:
     entry = {"state": resource.state or ATTACHING, "node_name": resource.node, "device_id": resource.serial,
              "cdi_device_id": resource.device_uid, "error": resource.error}
     return {k: v for k, v in entry.items() if v}

@@ -11,20 +11,21 @@ import operator
 import typing as t
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 
 from ...model.request import Request
-from ...model.resource import OF_OBJECT, Resource
+from ...model.resource import DeviceRecord, Resource
+from ...model.value import value
 from ..settings import DeviceModel
 
 FOREIGN = "another operator began to attach its device and left no record"
 UNREADABLE = "its annotation composable.infra/attach cannot be read"
-_READ: t.Final = tuple(each.name for each in fields(Resource) if each.name not in OF_OBJECT)
+_READ: t.Final = tuple(each.name for each in fields(DeviceRecord))
 _read: t.Final = operator.attrgetter(*_READ)
 _REQUESTED: t.Final = tuple(each.name for each in fields(Request))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PodRef:
     """A pod that uses a claim (``status.reservedFor``)."""
 
@@ -42,7 +43,7 @@ class PodRef:
         return f"{self.namespace}/{self.uid}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PoolResult:
     """One allocation result of a claim that waits on binding conditions (KEP-5007)."""
 
@@ -58,7 +59,7 @@ class PoolResult:
         return f"{self.pool}/{self.device}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Claim:
     """An allocated claim that holds pool devices on a node. Times are epoch seconds.
 
@@ -108,8 +109,8 @@ class Claim:
                 and r.pool_device not in self.given]
 
 
-@dataclass(frozen=True, slots=True)
-class ComposableResource(Resource):
+@value(frozen=True, slots=True)
+class ComposableResource(DeviceRecord):
     """A ComposableResource on this node, with what other objects and this process say about it.
 
     Times are epoch seconds.
@@ -184,7 +185,7 @@ class ComposableResource(Resource):
         return max(self.last_used, self.held_since, self.created)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ComposabilityRequest(Request):
     """A ComposabilityRequest for this node.
 
@@ -201,7 +202,7 @@ class ComposabilityRequest(Request):
         return cls(**{name: getattr(request, name) for name in _REQUESTED if name not in seen}, **seen)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NodeSnapshot:
     """One node at one moment. Times are epoch seconds.
 

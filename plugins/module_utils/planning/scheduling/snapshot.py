@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...model.node import Node
 from ...model.pod import Pod
+from ...model.value import value
 from ..actions import WaitReason
 from ..fairness import Shares
 from ..node.snapshot import PodRef
@@ -61,7 +62,7 @@ class SchedulingSettings(t.Protocol):
         """Return the names of the DeviceClasses with claims for the fabric."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class IdleDevice:
     """A device in the node's ResourceSlice that is allocated to no claim and reserved for none.
 
@@ -77,7 +78,7 @@ class IdleDevice:
     uuid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Stock:
     """Devices of one model on one node. Each device counts once.
 
@@ -93,7 +94,7 @@ class Stock:
     limit: int = 50
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NodeFacts:
     """One node of the cluster. Nodes without a machine are included, since terms about other pods
     count their pods.
@@ -122,7 +123,7 @@ class NodeFacts:
     driver: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PodGroup:
     """Pods that get all their devices together, or none.
 
@@ -136,7 +137,7 @@ class PodGroup:
     started: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GatedPod:
     """A gated pod.
 
@@ -170,7 +171,7 @@ class GatedPod:
         return PodRef(self.raw["metadata"]["namespace"], self.raw["metadata"]["name"], self.raw["metadata"]["uid"])
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Placement:
     """The node chosen for a gated pod. The engine keeps it until the pod is bound, gone or failed.
 
@@ -191,7 +192,7 @@ class Placement:
     holding: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Release:
     """The gate of a pod is removed although it has no device.
 
@@ -203,7 +204,7 @@ class Release:
     unschedulable: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SchedulingSnapshot:
     """The whole cluster at one moment, as far as gated pods need it. As ``SharedLister`` of
     kube-scheduler.
@@ -245,7 +246,7 @@ class SchedulingSnapshot:
     attached: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SchedulingPlan:
     """The decisions for the waiting pods. Each pod has a placement, a release or wait reasons.
 

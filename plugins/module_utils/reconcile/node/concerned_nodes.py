@@ -22,6 +22,7 @@ from ...kube.api_resources import (
 from ...kube.coordination.agent_leases import AGENT_LEASE
 from ...kube.objects import nodes
 from ...kube.watch.value_store import ValueStore
+from ...model.claim import ResourceClaim
 from ...model.node import Node
 from ...model.request import Request
 from ..controller import Change
@@ -43,6 +44,8 @@ def of_change(state: ClusterState, change: Change) -> Iterator[str]:
     elif change.resource == COMPOSABILITY_REQUESTS and is_only_status(change):
         return
     elif change.resource == CLAIMS:
+        if is_only_lifecycle(change):
+            return
         for uid in state.claims.places("uid", change.new):
             yield from state.holding(str(uid))
     for obj in change.versions:
@@ -63,6 +66,14 @@ def is_only_status(change: Change) -> bool:
     """Return whether only the status of a ComposabilityRequest changed."""
     new, old = change.new, change.old
     return isinstance(new, Request) and isinstance(old, Request) and replace(new, status=old.status) == old
+
+
+def is_only_lifecycle(change: Change) -> bool:
+    """Return whether a claim has the same devices and pods, and only its finalizers or its
+    deletionTimestamp changed."""
+    new, old = change.new, change.old
+    return (isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim) and not change.gone
+            and replace(new, finalizers=old.finalizers, deleted=old.deleted) == old)
 
 
 def of_poll(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[str]:

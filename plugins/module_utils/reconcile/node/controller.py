@@ -277,7 +277,7 @@ class NodeController(Controller):
 
 
 def _is_outdated(resource: Resource) -> bool:
-    return outdated(resource.conditions, resource.generation)
+    return outdated([each.common for each in resource.said], resource.generation)
 
 
 def _is_unseen_by_agents(resource: Resource) -> bool:

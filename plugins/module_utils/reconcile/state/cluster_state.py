@@ -13,7 +13,6 @@ import copy
 import time
 import typing as t
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 
 from ...fabric.api import FabricSnapshot
@@ -38,7 +37,7 @@ from ...model.node import Node
 from ...model.pod import Pod
 from ...model.resource import Resource
 from ...model.slice import DeviceKey, Shown, Slice
-from ...model.value import Json
+from ...model.value import Json, value
 from ...planning.settings import Settings
 from ..values import claim_values, request_values, resource_values
 from . import adapters, indexers
@@ -63,7 +62,7 @@ from .reservations import Reservations
 from .used_devices import UsedDevices
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class DeviceSight:
     """A device in the ResourceSlices of its node.
 

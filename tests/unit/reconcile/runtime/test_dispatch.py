@@ -89,6 +89,21 @@ def test_claim_that_was_deallocated_concerns_its_node() -> None:
     assert NODE in keys(CLAIMS, objects.claim("c"), objects.claim("c", objects.pool_result()))
 
 
+@pytest.mark.parametrize(("meta", "concerned"), [
+    ({"finalizers": ["resource.kubernetes.io/delete-protection"]}, set()),
+    ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, set()), ({"uid": "another"}, {NODE})])
+def test_a_claim_that_only_nears_its_end_concerns_no_node(meta: Json, concerned: set[Key]) -> None:
+    """Its devices are in use until it is deallocated."""
+    before = objects.claim("c", objects.local_result())
+    after = {**before, "metadata": {**before["metadata"], "resourceVersion": "99", **meta}}
+    assert keys(CLAIMS, after, before) == concerned
+
+
+def test_claim_that_is_gone_concerns_its_node() -> None:
+    claim = STORES[CLAIMS].trimmed(objects.claim("c", objects.local_result()))
+    assert NODE in dispatch().concerned(Change("DELETED", CLAIMS, claim, claim))
+
+
 def test_resource_that_changed_its_request_concerns_both() -> None:
     assert keys(COMPOSABLE_RESOURCES, objects.resource(request="b"), objects.resource(request="a")) == {
         NODE, RequestKey("a"), RequestKey("b")}

@@ -171,7 +171,7 @@ MUTANTS: t.Final = (
             known=17, faults=(*_BUSY, *_KILLED, *_steps("controllers", -3600.0)), attach=4.0, direct=(),
             asynchronous=False),
     _mutant("the API server's time by the own clock", _CLOCK + "note", "self.steady()", "self._wall()",
-            invariants.LOST, invariants.LEAK, invariants.DOUBLE, known=17,
+            invariants.LOST, invariants.LEAK, invariants.DOUBLE, known=146,
             faults=(*_BUSY, *_often("clock_step", 5.0, process="controllers", by=3600.0)),
             also=(Edit(_CLOCK + "now", "self.steady() + self._offset", "self._wall() + self._offset"),)),
     _mutant("moments in memory by the own clock", "reconcile.state.cluster_state.ClusterState.note_uses",

@@ -102,7 +102,6 @@ def sampled(stage: Stage, handover: str, monkeypatch: pytest.MonkeyPatch) -> Ite
         wait_for("the engine has read everything", engine.ready)
         monkeypatch.setattr(HttpClient, "request", sampling)
         engine.work()
-        engine.dispatch.everything()
         yield samples
     finally:
         engine.stop()

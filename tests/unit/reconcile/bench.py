@@ -78,6 +78,15 @@ class BenchEngine(Engine):
         super()._operation_finished(node)
 
 
+def begun(engine: Engine) -> None:
+    """Let changes queue keys, as after ``work``, and forget the keys of the first pass."""
+    engine.dispatch.begin()
+    for _unused in engine.queue.ready():
+        key = engine.queue.get()
+        assert key is not None
+        engine.queue.done(key)
+
+
 class Bench:
     """Everything that a pass needs. ``put`` is what the API server has and the watches have seen.
 
@@ -111,6 +120,7 @@ class Bench:
         engine = BenchEngine(self.api.client, self.fabric, config, roles=roles, events=False, metrics=self.metrics,
                              queue=self.queue, state=self.state)
         self.finished = engine.finished
+        begun(engine)
         self.use(engine)
 
     def reconcile(self, key: Key) -> None:

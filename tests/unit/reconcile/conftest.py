@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import attach_operations
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
-from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, begun
 from ansible_collections.composable.infra.tests.unit.reconcile.gated_pods import node, opted_in
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
@@ -55,6 +55,7 @@ def quiet(config: EngineConfig) -> Iterator[tuple[ControllerManager, Bench]]:
     """An engine that neither watches nor works, and its bench: what is put there is what it has seen."""
     made = Bench()
     engine = ControllerManager(made.api.client, made.fabric, config, events=False, metrics=made.metrics)
+    begun(engine)
     made.use(engine)
     made.put(objects.node())
     made.look()

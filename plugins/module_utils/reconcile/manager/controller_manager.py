@@ -53,12 +53,13 @@ class ControllerManager(Engine):
             self.threads.start(ahead.run, "read-ahead")
 
     def work(self) -> None:
-        """Begin to act after reading again what an earlier leader wrote, because a watch may be
-        behind.
+        """Begin to act on everything that is known, after reading again what an earlier leader wrote,
+        because a watch may be behind.
 
         Call this only when ``ready``. With half the data, a claim could fail because its node is
         unknown.
         """
+        self.dispatch.begin()
         self.threads.start(self._begin, "begin")
 
     def _begin(self) -> None:

@@ -30,6 +30,9 @@ class Dispatch:
     ``observers`` hear of each change before the controllers. ``poll_soon`` is called when the CDI
     Manager should be polled again. ``listeners`` are called first, on the thread of the watch: the
     live page uses this, and only reads.
+
+    Before ``begin``, which queues everything, changes and polls queue no key: the first lists of a
+    large cluster are read, or this process waits until it leads.
     """
 
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], controllers: Sequence[Controller],
@@ -38,6 +41,12 @@ class Dispatch:
         self._of_kind: dict[ApiResource, list[Controller]] = {}
         self._observers, self._poll_soon = observers, poll_soon
         self.listeners: list[OnChange] = []
+        self._begun = False
+
+    def begin(self) -> None:
+        """Queue everything now, and later the keys that each change concerns."""
+        self._begun = True
+        self.everything()
 
     def watched(self, kind: str, resource: ApiResource, obj: t.Any, old: t.Any, urgent: bool = True) -> None:
         """Handle a change that a watch reports. ``kind`` is ADDED, MODIFIED or DELETED."""
@@ -55,7 +64,7 @@ class Dispatch:
             return
         for observe in self._observers:
             observe(change)
-        keys = self.concerned(change)
+        keys = self.concerned(change) if self._begun else ()
         self._remember(change)
         calm = not urgent or is_further_step(change)
         for key in keys:
@@ -99,6 +108,8 @@ class Dispatch:
 
     def polled(self, old: FabricSnapshot | None, new: FabricSnapshot) -> None:
         """Queue the keys that a poll of the CDI Manager concerns. ``old`` is the poll before."""
+        if not self._begun:
+            return
         for key in [key for each in self._controllers for key in each.polled(old, new)]:
             self._queue.add_change(key)
 

@@ -48,6 +48,10 @@ class RequestController(Controller):
                 if isinstance(found, Resource) and found.request:
                     yield RequestKey(found.request)
 
+    def all_keys(self) -> Iterator[RequestKey]:
+        """Yield all requests, if this process is their operator."""
+        yield from map(RequestKey, self._state.requests.names() if self._enabled else ())
+
     def reconcile(self, key: RequestKey) -> Result:
         """Choose nodes if the request names none. Write state, children and error to the status.
         Raise ApiError."""

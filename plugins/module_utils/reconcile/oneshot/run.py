@@ -124,7 +124,6 @@ class Run:
                 led_by = leadership.lead_unless_led(stop, timeout)
                 if not led_by:
                     engine.work()
-                    engine.dispatch.everything()
                 settled = run_until_quiet(engine, timeout, stop, not led_by)
                 wait_reasons = tuple(v for v in explain(engine) if v.waits_for)
             finally:

@@ -151,7 +151,6 @@ def test_pods_are_served_as_without_it_while_forecasts_are_made(gated: Quiet) ->
     """Workers run; forecasts beside them reserve nothing, so each pod is attached one device and no more."""
     engine, bench = gated
     engine.work()
-    engine.dispatch.everything()
     for _unused in range(20):
         forecast(engine)
         explain(engine)

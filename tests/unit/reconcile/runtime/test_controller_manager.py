@@ -34,7 +34,13 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import FinishRequest, WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey, PoolKey, Result
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
+    GatesKey,
+    NodeKey,
+    PoolKey,
+    RequestKey,
+    Result,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import controller_manager as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.manager import (
     inventory_polls,
@@ -111,14 +117,12 @@ def test_what_was_there_before_the_start_is_served(live: Live) -> None:
     bench.wait(lambda: engine.state.claims.value("train", "default"), "the watch")
     assert bench.fabric.attaches == []
     engine.work()
-    engine.dispatch.everything()
     bench.wait(lambda: attached(bench), "the attach")
 
 
 def test_pools_are_published(live: Live) -> None:
     engine, bench = live
     engine.work()
-    engine.dispatch.everything()
     bench.wait(lambda: len(bench.api.of(SLICES)) == 3, "three pools")
 
 
@@ -127,6 +131,19 @@ def test_watching_writes_nothing(live: Live) -> None:
     happen(bench, objects.claim("train", RESULT))
     bench.wait(lambda: bench.state.claims.value("train", "default"), "the watch")
     assert bench.api.writes() == []
+
+
+def test_whoever_only_watches_queues_nothing(live: Live) -> None:
+    engine, bench = live
+    claim = objects.claim("train", RESULT)
+    happen(bench, claim)
+    bench.wait(lambda: bench.state.claims.value("train", "default"), "the watch")
+    engine.dispatch.watched("ADDED", CLAIMS, read_claim(claim), None)
+    assert engine.state.snapshot is not None
+    engine.dispatch.polled(None, engine.state.snapshot)
+    assert engine.queue.ready() == []
+    engine.work()
+    bench.wait(lambda: attached(bench), "the attach")
 
 
 def test_manager_that_is_away_and_comes_back(live: Live) -> None:
@@ -197,7 +214,6 @@ def test_stop_does_not_wait_for_the_manager_and_the_next_engine_adopts(live: Liv
         second.watch()
         bench.wait(second.ready, "readiness")
         second.work()
-        second.dispatch.everything()
         bench.wait(lambda: attached(bench), "the adoption")
         assert len(bench.fabric.attaches) == 1
     finally:
@@ -285,7 +301,7 @@ def test_operator_alone_marks_no_claim(config: EngineConfig) -> None:
 
 def test_everything_is_looked_at_once_more(quiet: Live) -> None:
     engine, bench = quiet
-    bench.put(objects.node("node-1"))
+    bench.put(objects.node("node-1"), objects.request("train"))
     engine.dispatch.everything()
     found = set()
     while not engine.queue.idle():
@@ -293,7 +309,7 @@ def test_everything_is_looked_at_once_more(quiet: Live) -> None:
         assert key is not None
         found.add(key)
         engine.queue.done(key)
-    assert {NodeKey("node-0"), NodeKey("node-1"), PoolKey(A100, 1)} <= found
+    assert {NodeKey("node-0"), NodeKey("node-1"), PoolKey(A100, 1), RequestKey("train")} <= found
 
 
 def test_claim_that_goes_elsewhere_frees_what_was_held_for_it(quiet: Live) -> None:
@@ -403,7 +419,8 @@ def test_connections_are_kept_warm_also_after_an_outage(live: Live, monkeypatch:
     outage.clear()
     seen = tries()
     bench.wait(lambda: tries() > seen + 1, "warm connections")
-    assert not engine.reporter.history, "whoever needs a connection says what is wrong"
+    told = {each["reason"] for each in engine.reporter.history}
+    assert told <= {"PoolPublished"}, "whoever needs a connection says what is wrong"
 
 
 def test_problems_are_said_once(quiet: Live) -> None:

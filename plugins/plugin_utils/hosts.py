@@ -35,7 +35,6 @@ else:
         return trust_as_template(text) if plain else text
 
 
-
 @dataclass(slots=True)
 class Host:
     """One host, as in the cache."""

@@ -16,7 +16,7 @@ else:
     def value(**options: bool) -> t.Any:
         """Make a dataclass that the type checker sees as frozen.
 
-        A dataclass that is frozen at run time takes five times as long to make, and a cluster's
+        A dataclass that is frozen at run time takes several times as long to make, and a cluster's
         objects are made again with each change. ``options`` are those of ``dataclass``.
         """
         return dataclass(**{**options, "frozen": False, "unsafe_hash": True})

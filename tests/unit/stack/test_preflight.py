@@ -105,8 +105,6 @@ def test_it_is_told_but_does_not_stop(in_cluster: Changes, in_plan: Changes, che
     assert of(STOP, found) == []
 
 
-
-
 def test_provisioning_requests_need_their_definition() -> None:
     wanted = plan(config={"provisioning_requests": True})
     there = judge(cluster(crds=["provisioningrequests.autoscaling.x-k8s.io"]), wanted)

@@ -57,8 +57,11 @@ class DeviceHolds(Remembered):
         """Return the ComposableResources that are kept for a claim (its UID), in memory or by
         annotations."""
         with self._lock:
-            found = {each.name: each for each in self._resources.values("held", claim)}
-            found |= {name: r for name in self._by_claim.get(claim, ()) if (r := self._resources.value(name))}
+            written, known = self._resources.values("held", claim), self._by_claim.get(claim, ())
+            if not (written or known):
+                return []
+            found = {each.name: each for each in written}
+            found |= {name: r for name in known if (r := self._resources.value(name))}
             return [each for _name, each in sorted(found.items()) if self.of(each)[0] == claim]
 
     def names(self) -> set[str]:

@@ -52,6 +52,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     of_pools = tuple(with_misfits(state, claim, allocated, resources)
                      for allocated in state.claims.checked("node", name)
                      if (claim := pool_devices.read_claim(state, allocated)))
+    owned = frozenset(uid for uid in attached or () if state.resources.has("device", uid))
     return NodeSnapshot(
         name=name, now=now, labels=node.labels if node else {}, machine=machine,
         fabric=fabric, problem=problem, exists=exists,
@@ -62,8 +63,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         requests=(*(adapters.on_node(each, node) for each in state.requests.values("node", name) if name),
                   *_nodeless(state, name, node)),
         other_requests=frozenset(each for each in state.requests.names_at("node", "") if state.shares.of(each) is None),
-        attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.has("device", uid)),
-        leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
+        attached=attached, owned=owned, leaving=frozenset(uid for uid in owned if _leaves_another(state, name, uid)),
         blocked=blocked_models(state, name, resources, now), unread=unread, no_agent=state.agents.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at, not_lost=not_lost,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine),
@@ -239,7 +239,9 @@ def _is_usable(state: ClusterState, resource: Resource, visible: bool, whole: bo
 
 def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float, now: float) -> bool:
     """Return whether the claim may still take the device. A claim on another node has left it."""
-    claim = state.claim(claim_uid) if claim_uid else None
+    if not claim_uid:
+        return False
+    claim = state.claim(claim_uid)
     if claim is None and is_expected(claim_uid):
         return state.reservations.holds_for(claim_uid)
     if claim is None:  # a special claim is known by its pod and is absent between two scheduling cycles

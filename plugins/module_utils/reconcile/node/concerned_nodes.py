@@ -41,10 +41,10 @@ def of_change(state: ClusterState, change: Change) -> Iterator[str]:
         yield from {twin for node in change.versions if isinstance(node, Node) for twin in state.twins(node)}
     elif change.resource == LEASES:
         yield change.name.removeprefix(AGENT_LEASE)
-    elif change.resource == COMPOSABILITY_REQUESTS and is_only_status(change):
+    elif change.resource == COMPOSABILITY_REQUESTS and differs_only_in(change, Request, "status"):
         return
     elif change.resource == CLAIMS:
-        if is_only_lifecycle(change):
+        if differs_only_in(change, ResourceClaim, "finalizers", "deleted"):
             return
         for uid in state.claims.places("uid", change.new):
             yield from state.holding(str(uid))
@@ -62,18 +62,12 @@ def _node(state: ClusterState, change: Change, obj: t.Any) -> str | None:
     return None if store is None else next(map(str, store.places("node", obj)), "") or None
 
 
-def is_only_status(change: Change) -> bool:
-    """Return whether only the status of a ComposabilityRequest changed."""
+def differs_only_in(change: Change, kind: type[Request | ResourceClaim], *names: str) -> bool:
+    """Return whether an object is still there, and its value of class ``kind`` differs from the one
+    before in no other field than ``names``."""
     new, old = change.new, change.old
-    return isinstance(new, Request) and isinstance(old, Request) and replace(new, status=old.status) == old
-
-
-def is_only_lifecycle(change: Change) -> bool:
-    """Return whether a claim has the same devices and pods, and only its finalizers or its
-    deletionTimestamp changed."""
-    new, old = change.new, change.old
-    return (isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim) and not change.gone
-            and replace(new, finalizers=old.finalizers, deleted=old.deleted) == old)
+    return (not change.gone and isinstance(new, kind) and isinstance(old, kind)
+            and replace(new, **{name: getattr(old, name) for name in names}) == old)
 
 
 def of_poll(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[str]:

@@ -99,9 +99,11 @@ def test_a_claim_that_only_nears_its_end_concerns_no_node(meta: Json, concerned:
     assert keys(CLAIMS, after, before) == concerned
 
 
-def test_claim_that_is_gone_concerns_its_node() -> None:
-    claim = STORES[CLAIMS].trimmed(objects.claim("c", objects.local_result()))
-    assert NODE in dispatch().concerned(Change("DELETED", CLAIMS, claim, claim))
+@pytest.mark.parametrize(("kind", "obj"), [
+    (CLAIMS, objects.claim("c", objects.local_result())), (COMPOSABILITY_REQUESTS, objects.request())])
+def test_object_that_is_gone_concerns_its_node(kind: ApiResource, obj: Json) -> None:
+    known = STORES[kind].trimmed(copy.deepcopy(obj))
+    assert NODE in dispatch().concerned(Change("DELETED", kind, known, known))
 
 
 def test_resource_that_changed_its_request_concerns_both() -> None:

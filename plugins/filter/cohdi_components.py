@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+from ..module_utils.model.value import Json
 
 DOCUMENTATION = r"""
 name: cohdi_components

@@ -57,7 +57,7 @@ class Condition:
 
 @value(frozen=True, slots=True)
 class DeviceRecord:
-    """What a ComposableResource says of its device, for plans. Times are epoch seconds.
+    """The fields of a ComposableResource that plans read. Times are epoch seconds.
 
     - ``device_uid``: the device at the CDI Manager. ``serial``, ``address``: the UUID and the PCI
       address by which the node knows it. Each is empty if unknown.

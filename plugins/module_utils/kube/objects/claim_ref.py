@@ -10,7 +10,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+from ...model.value import Json
 
 CLAIM: t.Final = "composable.infra/claim"
 """Annotation of a ComposableResource: the claim for which its device was attached, or that used it

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
-from ansible_collections.composable.infra.plugins.module_utils.model.value import Json
+from ...model.value import Json
 
 LOST: t.Final = "gpu.nvidia.com/gpu-lost"
 

@@ -133,7 +133,7 @@ def test_watching_writes_nothing(live: Live) -> None:
     assert bench.api.writes() == []
 
 
-def test_whoever_only_watches_queues_nothing(live: Live) -> None:
+def test_engine_that_only_watches_queues_nothing(live: Live) -> None:
     engine, bench = live
     claim = objects.claim("train", RESULT)
     happen(bench, claim)
@@ -420,7 +420,7 @@ def test_connections_are_kept_warm_also_after_an_outage(live: Live, monkeypatch:
     seen = tries()
     bench.wait(lambda: tries() > seen + 1, "warm connections")
     told = {each["reason"] for each in engine.reporter.history}
-    assert told <= {"PoolPublished"}, "whoever needs a connection says what is wrong"
+    assert told <= {"PoolPublished"}, "the thread that keeps connections open reports no problem"
 
 
 def test_problems_are_said_once(quiet: Live) -> None:
